@@ -98,11 +98,11 @@ func TestCountersOf(t *testing.T) {
 	sum.Add(&c)
 	require.Equal(t, want, maps.Collect(sum.All()))
 	for range sum.All() {
-		break // one who has seen enough is not asked again
+		break // a caller may stop early
 	}
 }
 
-// What no counter is for counts nothing, as nothing of the kind can be.
+// A Count without a counter is ignored.
 func TestCountersOutOfRange(t *testing.T) {
 	const actions, reasons, effects = node.ActionRefused + 1, node.ReasonAmbiguousLabel + 1, node.EffectNotECNCapable +
 		1

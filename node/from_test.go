@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever is not on the access list is named in the Decision that refuses its message.
+// The Decision about a message from a node that is not on the access list names that node.
 func TestFromOfRefused(t *testing.T) {
 	from, self := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::1")
 	c := cnp.New(0x11, 0xFFFF)

@@ -23,15 +23,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each role under hostile sequences: frames of all kinds, as they should be, changed or of any octets, and what comes
-// back from what the role sent; times that jump; other rules in between. What has to hold of every role is in
-// hostile_test.go; what of one, here.
+// Each role is tested with hostile sequences: frames of all kinds, valid, changed or random, and answers to packets
+// that the role sent; times that jump; and changes of the configuration. Rules for all roles are in hostile_test.go;
+// rules for a single role are in this file.
 
 const ms = time.Millisecond
 
 var (
-	slow     = node.Rate{PerSecond: 100, Burst: 2} // of what goes out
-	slower   = node.Rate{PerSecond: 50, Burst: 3}  // of what comes in
+	slow     = node.Rate{PerSecond: 100, Burst: 2} // rate of sent packets
+	slower   = node.Rate{PerSecond: 50, Burst: 3}  // rate of received packets
 	anybody  = netip.MustParsePrefix("::/0")
 	anybody4 = netip.MustParsePrefix("0.0.0.0/0")
 	all      = acl.New(anybody, anybody4)
@@ -204,7 +204,7 @@ func FuzzIngress(f *testing.F) {
 			if d.Action == node.ActionForwarded {
 				require.Equal(p.t, d.Reason == node.NoReason, d.Label != 0, "%v", d.Reason)
 			}
-			if d.Action != node.ActionSent { // what goes on is as it was, in the tunnel, with the label
+			if d.Action != node.ActionSent { // a forwarded packet is unchanged in the tunnel, with the label
 				if len(sent) > 0 {
 					require.Equal(p.t, p.frame.Outer().IP(), sent[40:])
 					require.Equal(p.t, d.Label, uint32(sent[1]&15)<<16|uint32(sent[2])<<8|uint32(sent[3]))
@@ -214,7 +214,7 @@ func FuzzIngress(f *testing.F) {
 			require.Equal(p.t, message.CNP, d.Message)
 			require.Contains(p.t, []message.Kind{message.Data, message.FCN}, p.kind())
 			require.Equal(p.t, uint32(0x21), d.SrcQP)
-			// data that congests the PE itself is not charged to what is for FCNs
+			// data that congests the PE itself is not charged to the limits of FCNs
 			return cfg.In == node.Rate{} || d.From.IsValid(), d.From, d.Flow
 		}
 		return c

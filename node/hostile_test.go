@@ -71,7 +71,7 @@ func (l *learning) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
 	}
 }
 
-// A script is what a fuzzer makes up. At its end it is zeros.
+// A script is the input of a fuzzer. Reads after its end return zeros.
 type script []byte
 
 func (s *script) next() (b byte) {
@@ -81,15 +81,15 @@ func (s *script) next() (b byte) {
 	return b
 }
 
-func (s *script) take(n int) []byte {
+func (s *script) nextOctets(n int) []byte {
 	n = min(n, len(*s))
 	b := (*s)[:n]
 	*s = (*s)[n:]
 	return b
 }
 
-// traffic are the frames that scripts choose from, of Ethernet: messages of every kind, what carries them, and data
-// of all values of ECN, in tunnels too.
+// traffic returns the Ethernet frames that scripts choose from: messages of every kind with their headers, and data
+// with all values of ECN, with and without tunnels.
 func traffic(t testing.TB) (frames [][]byte) {
 	for _, p := range wiretest.Capture(t, "messages.pcap") {
 		frames = append(frames, p.Data)
@@ -125,14 +125,14 @@ func traffic(t testing.TB) (frames [][]byte) {
 	return frames
 }
 
-// A play is a role on a stage: what was shown to it, and what it said.
+// A play is the state of a script in progress: the last frame passed to the role, and the last packet that it sent.
 type play struct {
 	t     testing.TB
 	pool  [][]byte
 	now   time.Time
-	known time.Time     // of the last frame whose time was not zero
-	ahead time.Duration // how far all steps forward from frame to frame add up: no clock can have gone further
-	last  []byte        // what the role sent last
+	known time.Time     // time of the last frame with a known time
+	ahead time.Duration // sum of all steps forward between frames; no clock can have advanced further
+	last  []byte        // last packet sent by the role
 
 	frame   rocev2.Frame
 	options rocev2.DecodeOptions
@@ -169,8 +169,8 @@ func (p *play) next(s *script) (shown bool) {
 		}
 	case 6: // anything
 		p.options.Link = rocev2.LinkType(op >> 3 % 6)
-		octets = s.take(int(s.next()))
-	case 7: // what comes back from what the role sent
+		octets = s.nextOctets(int(s.next()))
+	case 7: // an answer to the last packet of the role
 		p.options.Link = rocev2.LinkIP
 		octets = p.returned(op >> 3)
 	}
@@ -203,11 +203,11 @@ func (p *play) returned(how byte) []byte {
 
 // limits are those of a Config, as far as a role has them.
 type limits struct {
-	out, perSource node.Rate // of what is sent or accepted
+	out, perSource node.Rate // rates of sent or accepted packets
 	perFlow        time.Duration
 }
 
-// A judge knows the limits, and how much of each there can be at most.
+// A judge knows the limits, and the highest possible remainder of each.
 type judge struct {
 	limits
 	all     float64 // packets
@@ -216,7 +216,7 @@ type judge struct {
 	seen    time.Duration
 }
 
-// configure takes other limits. What a rate that has changed still holds is not followed.
+// configure changes the limits. The remainder of a rate that has changed is not tracked.
 func (j *judge) configure(l limits) {
 	if l.out != j.out {
 		j.all = burst(l.out)
@@ -286,9 +286,10 @@ type cast[C any] struct {
 	// show lets a role decide about a frame, as a packet that it receives or as op says, of which there are ops.
 	ops  byte
 	show func(r configurable[C], op byte, out []byte, p *play) (sent []byte, d node.Decision)
-	// check says what else has to hold, and whether the limits are charged: for a message from somebody, about a flow.
+	// check checks further rules, and reports whether the limits are charged, with the source and the flow of the
+	// message.
 	check func(r configurable[C], c C, p *play, sent []byte, d node.Decision) (charged bool, from netip.Addr, flow any)
-	state func(r configurable[C], now time.Time) any // what can be seen of it; nil for none
+	state func(r configurable[C], now time.Time) any // visible state of the role; nil if there is none
 }
 
 // fuzz is a fuzz target that plays scripts. The first show all frames, under each of the rules.
@@ -306,7 +307,8 @@ func (c *cast[C]) fuzz(f *testing.F) {
 	})
 }
 
-// showAll is a script that shows all frames, in one way, under some rules, and what comes back from what is sent.
+// showAll returns a script that passes all frames to a role in one way, under some rules, with the answers to the
+// packets that the role sends.
 func showAll(pool [][]byte, config, op byte) script {
 	s := script{0xF0 | op, config, 0, 0}
 	for i := range pool {
@@ -316,10 +318,9 @@ func showAll(pool [][]byte, config, op byte) script {
 }
 
 // perform plays a script with a role, and with a twin that is switched off and on again in between, which changes
-// nothing. Then it plays it again, which allocates nothing.
+// nothing. Then it plays the script a second time, which allocates nothing.
 //
-// What is asked of every frame is asked without package require, which says to t.Helper who has called it: that took
-// a third of the time.
+// The checks of every frame do without package require: its calls of t.Helper took a third of the time.
 func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 	p := &play{t: t, pool: pool, known: time.Unix(1795254649, 0)}
 	p.now = p.known
@@ -372,7 +373,7 @@ func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 			p.last = bytes.Clone(sent[1:])
 		}
 	}
-	school.deaf = true // to range over what a Learner has learned allocates
+	school.deaf = true // a range over the pairs of a Learner allocates
 	defer func() { school.deaf = false }()
 	for tries := 0; ; tries++ { // something else may allocate meanwhile
 		n := testing.AllocsPerRun(1, func() {
@@ -425,7 +426,7 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 		want[node.Count{Action: d.Action}]++
 	}
 	for k, n := range after {
-		beside := k.Effect != 0 || k == (node.Count{}) // what the roles count beside
+		beside := k.Effect != 0 || k == (node.Count{}) // counts in addition to actions
 		if beside && n < before[k] || !beside && n != want[k] {
 			t.Fatalf("%v: %d, not %d after %+v", k, n, want[k], d)
 		}
@@ -436,7 +437,8 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 	}
 }
 
-// outcome fails the test unless a Decision fits what was sent, which is whole, and comes from the node itself.
+// outcome fails the test unless a Decision fits the packet that was sent, and that packet is complete and comes from
+// the node itself.
 func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
 	switch {
 	case d.Action == node.ActionRefused && (d.Reason == node.NoReason || d.Message != message.Other),
@@ -474,7 +476,7 @@ func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Deci
 	}
 }
 
-// kind is what a frame holds, below its tunnels, for somebody who only reads.
+// kind returns the kind of a frame as a monitor sees it, inside its tunnels.
 func (p *play) kind() message.Kind {
 	var m message.Message
 	if _ = m.DecodeFrame(&p.frame, message.Config{}); m.Kind == message.Other {

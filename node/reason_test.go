@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What succeeded is no error, and every refusal is one of its own.
+// NoReason has no error, and every other reason has an error of its own.
 func TestReasonErr(t *testing.T) {
 	require.NoError(t, node.NoReason.Err())
 	require.EqualError(t, node.ReasonLimited.Err(), "node: limited")

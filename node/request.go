@@ -6,8 +6,8 @@ import "github.com/rocecn/rocecn/internal/enumtext"
 // become slower: a PPFC that lets it run again is accepted as well.
 type Request uint8
 
-// The requests. NoRequest, the zero value, is for every Decision whose Action is not ActionAccepted, and for a
-// notification that repeats an earlier one (Decision.Repeated).
+// The requests. NoRequest, the zero value, is the request of every Decision with an Action other than ActionAccepted,
+// and of a notification that repeats an earlier one (Decision.Repeated).
 const (
 	NoRequest       Request = iota
 	RequestSlowDown         // reduce the rate of the flow (CNP, Fast CNP)

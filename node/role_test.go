@@ -55,8 +55,8 @@ func roles(t *testing.T, on bool) map[string]node.Role {
 	}
 }
 
-// Whatever comes, addressed to the role or not, whole or cut, a role that is off does nothing but say that it is off;
-// one that is on has no trouble with queue pairs that are a nil table; and both count what they decide.
+// Frames of all kinds, addressed to the role or not, complete or truncated, have no effect on a role that is off,
+// except for its counters. A role that is on works with a nil table of queue pairs. Both count their decisions.
 func TestRoles(t *testing.T) {
 	var frames [][]byte
 	for _, p := range wiretest.Capture(t, "messages.pcap") {

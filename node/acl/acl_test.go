@@ -109,7 +109,7 @@ func TestLongestPrefix(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Any prefixes: what netip itself says of each of them, one after the other.
+// List.Contains agrees with netip about random prefixes, tested one by one.
 func TestAgainstNetip(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 300 {

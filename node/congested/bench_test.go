@@ -58,7 +58,7 @@ func BenchmarkCongested(b *testing.B) {
 	}
 }
 
-// Limited is what most packets of a congested queue come to.
+// BenchmarkLimited measures packets that a limit keeps from being answered, as most packets of a congested queue are.
 func BenchmarkLimited(b *testing.B) {
 	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow[0] = time.Hour

@@ -26,8 +26,8 @@ func acls(prefixes ...string) *acl.List {
 	return acl.New(all...)
 }
 
-// What cannot work is refused, with the field in the text; a Config that is off
-// may have it.
+// New rejects a configuration that cannot work, and the error names the field. The same configuration is valid while
+// the role is off.
 func TestNewRefuses(t *testing.T) {
 	addr := netip.MustParseAddr
 	for _, c := range []struct {
@@ -78,8 +78,8 @@ func TestNewRefuses(t *testing.T) {
 	agent(t, congested.Config{Enabled: true}) // marking needs no address
 }
 
-// A node that cannot mark says so of no packet, and what only a mark could answer
-// is answered by the fallback, or refused.
+// A node that cannot mark never asks for a mark. Packets that only a mark could answer are answered by the fallback,
+// or rejected.
 func TestCannotMark(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -130,7 +130,7 @@ func TestCannotMark(t *testing.T) {
 		})
 	}
 
-	// It learns, as others do, who does not understand Fast CNPs.
+	// Like any node, it learns which hosts do not support Fast CNP.
 	cfg := method(congested.MethodFastCNP)
 	cfg.CannotMark, cfg.Fallback = true, congested.MethodProxy
 	a := agent(t, cfg)
@@ -142,7 +142,7 @@ func TestCannotMark(t *testing.T) {
 	require.Equal(t, decision{Packet: message.Data, Kind: message.Proxy, To: proxy}, d)
 }
 
-// What a limit leaves of a Fast CNP, by what is known of the sender.
+// The effect of a limit on Fast CNPs depends on the known capability of the sender.
 func TestLimitedMark(t *testing.T) {
 	for _, c := range []struct {
 		capable    congested.Capability
@@ -276,8 +276,8 @@ func TestRecognition(t *testing.T) {
 	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.ReasonNotOurs}, d)
 }
 
-// What is built with a Carriage that cannot be, sizes beyond all memory, and rates that are no numbers are refused by
-// name.
+// New rejects an invalid Carriage, sizes beyond all memory, and rates that are not numbers. The error names the
+// field.
 func TestNewRefusesTheImpossible(t *testing.T) {
 	bad := rocev2.Carriage{DSCP: 200}
 	for _, c := range []struct {

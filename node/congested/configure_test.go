@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In the midst of a sequence: who rejected a Fast CNP and who was stopped is not forgotten, limits keep what they
-// hold, and what cannot work changes nothing.
+// A new configuration in the midst of a sequence keeps the hosts that rejected a Fast CNP, the stopped flows and the
+// state of the limits. An invalid one changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := method(congested.MethodFastCNP)
 	cfg.Out, cfg.MaxFlows = node.Rate{PerSecond: 1e-3, Burst: 4}, 64

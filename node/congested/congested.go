@@ -2,7 +2,7 @@
 // 4, PROXY section 4, FCN section 4.1, PPFC section 3).
 //
 // The program calls Receive for each packet that meets congestion, with the level of the node's queue. The role
-// decides: which notification to send and to whom, whether to mark ECN on the packet as well, or why neither.
+// decides: the notification to send and its destination, a mark on the packet, or the reason for neither.
 //
 //	packet, level    ──> Receive ──> notification for the sender, its proxy or its ingress PE
 //	                             ──> whether to mark ECN on the packet
@@ -10,9 +10,9 @@
 //	no frame         ──> Receive     the queue of Event.Port has level 0
 //	                     Due     ──> PPFCs that let stopped flows run again
 //
-// The trigger must be the node's own queue. A CE mark on an arriving packet is no trigger: another node has set it, and
-// in a network whose senders all support Fast CNP no packet has one. Config.OnlyMarked is for a node whose own queue
-// sets the mark.
+// The trigger must be the node's own queue. A CE mark on an arriving packet is no trigger: another node has set it,
+// and if all senders of a network support Fast CNP no packet has one. Config.OnlyMarked is for a node that sets the
+// mark in its own queue.
 //
 // Experimental: this package may change in a minor release.
 package congested
@@ -48,8 +48,8 @@ type Proxies interface {
 type Config struct {
 	Enabled bool
 
-	// Self4 and Self6 must be addresses that others can reach (FAST section 4). Neither is needed: a notification whose
-	// source address is not set here is not sent, node.ReasonNoMethod.
+	// Self4 and Self6 must be addresses that others can reach (FAST section 4). Both are optional: a notification
+	// that needs an unset source address is not sent, node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 
 	// OnlyMarked: data that is not marked CE in its outermost IP header has met no congestion.
@@ -66,9 +66,9 @@ type Config struct {
 	CannotMark bool
 	Fallback   Method
 
-	// PauseFrom says what a PPFC asks for at each level. With PauseIngress, PPFCs go to the ingress PE of the packet's
+	// PauseFrom selects the request of a PPFC by level. With PauseIngress, PPFCs go to the ingress PE of the packet's
 	// tunnel, if it is one of PEs, instead of the sender. PPFC.NodeAddress selects the address that they name (D15).
-	// Pause is how long a PPFC asks to stop or hold, in whole microseconds, at most ppfc.MaxPause.
+	// Pause is the duration of a stop or hold, in whole microseconds, at most ppfc.MaxPause.
 	PauseFrom    PauseFrom
 	PauseIngress bool
 	Pause        time.Duration
@@ -80,11 +80,12 @@ type Config struct {
 	// PerFlow is, by level, the shortest time between two notifications about one flow: the more congested, the more
 	// often (FCN section 4.1). 0 sets no limit. A flow is identified by its addresses and destination queue pair; for
 	// FCN by the ingress PE and the flow label. Out limits all notifications together. PPFCs of [Role.Due] are
-	// exempt: each ends a pause whose PPFC was counted.
+	// exempt, because each ends a pause that was counted when it began.
 	PerFlow [8]time.Duration
 	Out     node.Rate
 
-	// RejectedFor is how long a sender counts as not capable after it has rejected a Fast CNP; 0 stands for an hour.
+	// RejectedFor is the time for which a sender counts as not capable after it has rejected a Fast CNP; 0 stands for
+	// an hour.
 	RejectedFor time.Duration
 
 	// The sizes of the tables, and their defaults. An entry has 16 octets, of MaxPaused 88.
@@ -94,10 +95,10 @@ type Config struct {
 	MaxPaused   int // flows that a PPFC has told to stop or hold: 4,096
 	Seed        uint64
 
-	// How messages are built. With its InnerSource a Fast CNP or PPFC about a tunnelled packet goes to the inner
-	// source, which a node in the routing domain of the tunnel usually cannot reach (D17). Proxy messages and FCNs
-	// whose Carriage has no UDP source port get an ephemeral one. The ports and option types also tell arriving
-	// messages apart.
+	// FastCNP, Proxy, FCN and PPFC configure the messages. With its InnerSource a Fast CNP or PPFC about
+	// a tunnelled packet goes to the inner source, which a node in the routing domain of the tunnel usually cannot
+	// reach (D17). Proxy messages and FCNs without a UDP source port in their Carriage get an ephemeral one. The
+	// ports and option types also identify arriving messages.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config

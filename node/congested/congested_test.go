@@ -65,7 +65,7 @@ func opcode(op bth.Opcode) func(*rocev2.Packet) {
 	return func(p *rocev2.Packet) { p.BTH.Opcode = op }
 }
 
-// notification makes a CNP, whose destination is dst.
+// notification turns a packet into a CNP to dst.
 func notification(dst netip.Addr) func(*rocev2.Packet) {
 	return func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload, p.Dst = bth.CNP, make([]byte, 16), dst }
 }
@@ -120,8 +120,7 @@ func capable(c congested.Capability) *acl.Map[congested.Capability] {
 	return acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("::/0"), Value: c})
 }
 
-// The truth table, row by row: what is in the packet and in the configuration,
-// and what comes of it.
+// TestTruthTable has a row for each kind of packet and configuration, with the expected decision.
 func TestTruthTable(t *testing.T) {
 	const (
 		fast = congested.MethodFastCNP
@@ -142,7 +141,7 @@ func TestTruthTable(t *testing.T) {
 		kind   message.Kind
 		mark   bool
 	}{
-		// Fast CNP: ECN-capable or not, and what is known of the sender.
+		// Fast CNP, by ECN field of the packet and known capability of the sender.
 		{"unknown, ECT(0)", fast, 0, nil, data(t), 0, message.FastCNP, true},
 		{"unknown, ECT(1)", fast, 0, nil, data(t, ecn(rocev2.ECT1)), 0, message.FastCNP, true},
 		{"unknown, CE", fast, 0, nil, data(t, ecn(rocev2.CE)), 0, message.FastCNP, true},
@@ -307,8 +306,8 @@ func fragmentOf(packet []byte) []byte {
 	return append(append(b, 17, 0, 0, 1, 0, 0, 0, 1), packet[40:72]...)
 }
 
-// What nothing answers, and in which order that is looked at: each packet has
-// all faults from its row on.
+// TestRefusals checks the packets that are not answered, and the order of the reasons: each packet has all faults
+// from its row on.
 func TestRefusals(t *testing.T) {
 	loopback := func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::1") }
 	noRoom := data(t)
@@ -407,7 +406,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, decision{Reason: node.ReasonDisabled}, d)
 }
 
-// What the notifications say.
+// TestNotifications checks the fields of the notifications.
 func TestNotifications(t *testing.T) {
 	decide := func(cfg congested.Config, e event) (m message.Message, d decision) {
 		e.Options = ip
@@ -529,7 +528,7 @@ func TestSourcePort(t *testing.T) {
 	}
 }
 
-// Flow control of an Ethernet link is other traffic, whatever came before.
+// Ethernet flow control is other traffic, also after packets of any kind.
 func TestFlowControl(t *testing.T) {
 	a := agent(t, method(congested.MethodFastCNP))
 	_, d := congest(a, nil, &event{Frame: data(t, notification(self6)), Options: ip}, now)
@@ -586,8 +585,7 @@ func TestLongestPrefix(t *testing.T) {
 	}
 }
 
-// Limits: of a flow by the level, and of all flows together. What is refused or
-// marked takes nothing.
+// Limits apply to a flow by level, and to all flows together. Rejected and marked packets are not charged.
 func TestLimits(t *testing.T) {
 	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
@@ -662,7 +660,7 @@ func problem(fastCNP []byte) []byte {
 	return append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, fastCNP...)
 }
 
-// What a sender rejects counts in its own domain: in another, somebody else may have its address.
+// A rejection counts only in the sender's domain: in another domain a different host may have the same address.
 func TestRejectionOfDomain(t *testing.T) {
 	a := agent(t, method(congested.MethodFastCNP))
 	congest := func(domain uint32) ([]byte, message.Kind) {
@@ -741,7 +739,7 @@ func TestICMP(t *testing.T) {
 		})
 	}
 
-	// What something else has sent for the node is its own, while it is on.
+	// A message recorded with RecordSent counts as one of the node's own while the role is on.
 	other.RecordSent(sent, 0, now)
 	other.RecordSent(sent[:39], 0, now)
 	require.Equal(t, node.ReasonDenied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
@@ -749,7 +747,7 @@ func TestICMP(t *testing.T) {
 	require.Equal(t, node.NoReason, icmp(other, src6, problem(sent), now))
 	(&congested.Role{}).RecordSent(sent, 0, now)
 
-	// What stood in the buffer before it is no part of what was sent.
+	// Octets in the buffer before the message are not part of it.
 	behind := agent(t, cfg)
 	out, _ := congest(behind, []byte("frame"), e, now)
 	require.Equal(t, sent, out[len("frame"):])
@@ -778,7 +776,7 @@ func TestICMP(t *testing.T) {
 	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour))
 	require.Equal(t, message.FastCNP, d.Kind)
 
-	// What the host itself says counts more than what is configured.
+	// A rejection by the host takes precedence over its configured capability.
 	cfg.Capable, cfg.RejectedFor = capable(congested.Capable), time.Minute
 	a = agent(t, cfg)
 	sent, _ = congest(a, nil, e, now)
@@ -900,8 +898,7 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// Whatever arrives: no panic, and never both a Fast CNP and a mark for a sender
-// that is known as capable.
+// No packet causes a panic, or both a Fast CNP and a mark for a sender with known capability.
 func FuzzCongested(f *testing.F) {
 	for _, c := range wiretest.Captures(f, "*.pcap") {
 		for _, p := range wiretest.Capture(f, c)[:1] {
@@ -938,8 +935,7 @@ func FuzzCongested(f *testing.F) {
 	})
 }
 
-// The memory of an agent is what its documentation says, and all of it is taken
-// at the start.
+// The memory of a role is the documented size, and is allocated at the start.
 func TestMemory(t *testing.T) {
 	const flows, sent, rejected, paused = 65536, 4096, 16384, 4096
 	var a *congested.Role

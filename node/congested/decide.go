@@ -19,12 +19,12 @@ import (
 // Receive answers a packet that has experienced congestion at Event.Level, and appends the notification to send, a
 // whole IP packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
 //
-// Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not marked
-// with Config.OnlyMarked, the Action is node.NoAction. For the rest the first of these reasons is given:
+// Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not
+// marked with Config.OnlyMarked, the Action is node.NoAction. For the rest the first of these reasons is given:
 // ReasonDisabled; ReasonBroken; ReasonFragment; ReasonNotOurs (a notification to another node);
 // ReasonAcknowledgement; ReasonNotification; ReasonOwnAddress (the node has sent the packet itself); ReasonAddress
-// (the sender's address cannot be answered); those of the method; ReasonLimited. A rejected packet is not charged to
-// any limit.
+// (the sender's address cannot be answered); the reasons of the method; ReasonLimited. A rejected packet is not
+// charged to any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -32,9 +32,9 @@ import (
 //	FastCNP   no        marked                  ReasonNotCapable
 //	Mark      any       marked                  ReasonNotCapable
 //
-// Limits do not apply to marks: if a limit withholds a Fast CNP from a sender whose capability is unknown, the reason
-// is ReasonLimited, and the packet is marked all the same: the Action is node.ActionMarked. Otherwise a rejected
-// packet is not marked. For a node that cannot mark see [Config].
+// Limits do not apply to marks: if a limit withholds a Fast CNP from a sender of unknown capability, the reason is
+// ReasonLimited, but the packet is marked: the Action is node.ActionMarked. Otherwise a rejected packet is not marked.
+// For a node that cannot mark see [Config].
 //
 // FastCNP and PPFC reject packets from a tunnel with ReasonTunnelled (D17); FCN, and PPFC to the ingress PE, reject all
 // others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is

@@ -15,8 +15,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A packet meets a queue that has filled: its sender gets a Fast CNP, and a mark
-// on the packet as well, as nobody knows whether it understands Fast CNPs.
+// A packet arrives at a full queue. Its sender gets a Fast CNP, and the packet is marked as well, because the sender
+// may not support Fast CNP.
 func Example() {
 	senders := netip.MustParsePrefix("2001:db8:1::/48")
 	agent, err := congested.New(congested.Config{

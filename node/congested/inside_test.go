@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nobody knows the seed that is not given.
+// Without a configured seed, each role has a random one.
 func TestSeed(t *testing.T) {
 	seeds := map[uint64]bool{}
 	for range 10 {
@@ -27,8 +27,8 @@ func TestSeed(t *testing.T) {
 	require.EqualValues(t, 7, a.memory.Seed())
 }
 
-// There is room for as many flows as asked for, in sets of four, a power of two of
-// them; and how many there are is counted, so that without any none is looked for.
+// The table has room for the configured number of flows, in a power of two of sets of four. Flows are counted, so
+// that an empty table is not searched.
 func TestPausedFlows(t *testing.T) {
 	for _, c := range []struct{ flows, sets int }{{1, 1}, {4, 1}, {5, 2}, {8, 2}, {9, 4}, {16, 4}, {17, 8},
 		{4096, 1024}, {4097, 2048}} {
@@ -62,7 +62,7 @@ func TestPausedFlows(t *testing.T) {
 	require.Nil(t, p.nextReleased())
 }
 
-// Ports whose lower bits are the same are told apart, and where a port has no flow, none is looked for.
+// Ports with the same lower bits are kept apart, and a port without flows is not searched.
 func TestPausedPorts(t *testing.T) {
 	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
 	s := congestion{Decision: new(node.Decision)}

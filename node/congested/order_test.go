@@ -48,8 +48,7 @@ type fault struct {
 	apply  func(*try)
 }
 
-// other is a sender whose proxy is told whatever the faults are, so that it can
-// use up the rate.
+// other is a sender with a proxy. Its messages are sent in spite of all faults, so that it can use up the rate.
 var other = netip.MustParseAddr("203.0.113.1")
 
 func byMethods(methods ...acl.Entry[congested.Method]) *acl.Map[congested.Method] {
@@ -62,12 +61,11 @@ func byProxies(proxies ...acl.Entry[netip.Addr]) *acl.Map[netip.Addr] {
 		Value: netip.MustParseAddr("192.0.2.77")})...)
 }
 
-// In which order a packet is looked at: of any two faults the first in the list
-// is the reason.
+// For a packet with two faults, the reason is the one that is earlier in the list.
 func TestOrderOfChecks(t *testing.T) {
 	first := []fault{
 		{"disabled", node.ReasonDisabled, func(c *try) { c.cfg.Enabled = false }},
-		{"fragment", node.ReasonFragment, func(c *try) { c.fragment = true }}, // nobody looks whether it is whole
+		{"fragment", node.ReasonFragment, func(c *try) { c.fragment = true }}, // completeness is not checked
 		{"cut", node.ReasonBroken, func(c *try) { c.cut = true }},
 		{"acknowledgement", node.ReasonAcknowledgement, func(c *try) { c.packet.BTH.Opcode = bth.RCAcknowledge }},
 		{"own packet", node.ReasonOwnAddress, func(c *try) { c.packet.Src, c.cfg.Self6 = src6, src6 }},
@@ -86,7 +84,7 @@ func TestOrderOfChecks(t *testing.T) {
 	tunnelledFault := fault{"tunnelled", node.ReasonTunnelled, inTunnel}
 	limited := fault{"limited", node.ReasonLimited, func(c *try) { c.cfg.Out = node.Rate{PerSecond: 1e-6} }}
 	notCapable := fault{"not ECN-capable", node.ReasonNotCapable, func(c *try) { c.packet.TrafficClass = 0 }}
-	never := map[[2]string]bool{ // what cannot be at once
+	never := map[[2]string]bool{ // faults that exclude each other
 		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
 			"PE out of reach"}: true,
 		{"own packet", "own tunnel"}: true, {"not tunnelled", "label 0"}: true,
@@ -152,8 +150,8 @@ func TestOrderOfChecks(t *testing.T) {
 	}
 }
 
-// A refusal takes nothing from a limit: whatever was refused before, the one
-// packet that may be answered is.
+// A rejected packet is not charged to a limit: after any number of rejections, the one packet that may be answered is
+// answered.
 func TestRefusalsTakeNothing(t *testing.T) {
 	cfg := method(congested.MethodFastCNP)
 	cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e-6}, time.Hour
@@ -201,8 +199,7 @@ func TestClocksApart(t *testing.T) {
 	require.LessOrEqual(t, count(cfg, func(i int) []byte { return flow(uint32(i)) }), 50)
 }
 
-// Of a tunnelled packet the outermost ECN field counts, the one that would be
-// marked, whatever the inner one says.
+// Only the outermost ECN field of a tunnelled packet counts, because it is the one to be marked.
 func TestOuterECN(t *testing.T) {
 	for _, c := range []struct{ outer, inner uint8 }{{0, 2}, {2, 0}, {1, 0}, {3, 0}, {0, 3}} {
 		for _, row := range []struct {

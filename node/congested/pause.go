@@ -190,8 +190,8 @@ func (p *pausedFlows) releasePort(port uint16) {
 	}
 }
 
-// nextReleased returns a flow whose resuming PPFC is due, nil if there is none. All flows are found in one round, as
-// each search continues where the last one ended.
+// nextReleased returns a flow with a PPFC to resume that is due, or nil. All flows are found in one round, because
+// each search continues at the end of the last one.
 func (p *pausedFlows) nextReleased() *pausedFlow {
 	for p.due > 0 {
 		f := &p.sets.All[p.next/4][p.next%4]

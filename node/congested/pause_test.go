@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ofPPFC returns what a packet of the agent says.
+// ofPPFC decodes a PPFC of the role.
 func ofPPFC(t *testing.T, packet []byte) (p rocev2.Packet, n ppfc.Notification) {
 	t.Helper()
 	require.NoError(t, p.DecodeIP(packet))
@@ -50,7 +50,7 @@ func resumes(t *testing.T, a *congested.Role, port uint16) (all []rocev2.FlowKey
 	}
 }
 
-// What a PPFC asks for at each level, 0 to 9; – is nothing.
+// PauseFrom selects the request of a PPFC at levels 0 to 9; – is none.
 func TestPauseFrom(t *testing.T) {
 	for _, c := range []struct {
 		from congested.PauseFrom
@@ -87,8 +87,8 @@ func TestPauseFrom(t *testing.T) {
 	}
 }
 
-// Each flow that was stopped or held because of a port gets one resume, from the
-// family that it has, whatever the limits say.
+// Each flow that was stopped or held because of a port gets one resume, from the node's address of its family,
+// without regard to limits.
 func TestResume(t *testing.T) {
 	cfg := method(congested.MethodPPFC)
 	cfg.PauseFrom = congested.PauseFrom{Alarm: 1, Hold: 2, Stop: 3}
@@ -121,7 +121,7 @@ func TestResume(t *testing.T) {
 	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
 }
 
-// The node form of D15, and what a deployment chooses, are the resume's, too.
+// A resume has the configured node form (D15), option type and header fields, like the other PPFCs.
 func TestResumeAsConfigured(t *testing.T) {
 	cfg := method(congested.MethodPPFC)
 	cfg.PPFC.NodeAddress = true
@@ -143,7 +143,7 @@ func TestResumeAsConfigured(t *testing.T) {
 	}
 }
 
-// PPFC to the ingress PE, whatever the tunnel and whatever is in it.
+// A PPFC goes to the ingress PE for every type of tunnel and every packet in it.
 func TestPauseIngress(t *testing.T) {
 	outer4 := netip.MustParseAddr("192.0.2.1")
 	for _, row := range []struct {
@@ -244,7 +244,8 @@ func TestResumeKeepsFlow(t *testing.T) {
 	require.ElementsMatch(t, []node.Decision{seven, eight}, got)
 }
 
-// A role that is off says so, and keeps its flows. What no own address can let run again is counted as forgotten.
+// A role that is off returns ReasonDisabled and keeps its flows. A flow that no own address can resume is counted as
+// forgotten.
 func TestResumeAfterChange(t *testing.T) {
 	cfg := method(congested.MethodPPFC)
 	stopped := func() *congested.Role {

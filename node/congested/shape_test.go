@@ -19,7 +19,7 @@ type event struct {
 	Port    uint16
 }
 
-// A decision is what the tests look at in a Decision.
+// A decision has the fields of a Decision that the tests compare.
 type decision struct {
 	Packet  message.Kind
 	Reason  node.Reason
@@ -33,14 +33,15 @@ type decision struct {
 
 var frame rocev2.Frame
 
-// congest shows an agent a frame that met congestion. The reason is ReasonNotOurs also for what it has no say in.
+// congest passes a frame that experienced congestion to a role. The reason is ReasonNotOurs also for frames that the
+// role ignores.
 func congest(a *congested.Role, b []byte, e *event, now time.Time) ([]byte, decision) {
 	frame.Decode(e.Frame, e.Options)
 	out, d := a.Receive(b, &frame, node.Event{Level: e.Level, Port: e.Port, Now: now})
 	return out, decisionOf(&d)
 }
 
-// resume tells a role that the queue of a port has fallen, and returns what is due then.
+// resume informs a role that the queue of a port has reached level 0, and returns the packet that is then due.
 func resume(a *congested.Role, out []byte, port uint16, now time.Time) ([]byte, node.Decision) {
 	if _, d := a.Receive(out, nil, node.Event{Port: port, Now: now}); d.Action != node.NoAction {
 		return out, d

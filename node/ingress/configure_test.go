@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In the midst of a sequence: flows keep their labels, limits what they hold, and what cannot work changes nothing.
+// A new configuration in the midst of a sequence keeps the labels of flows and the state of the limits. An invalid
+// one changes nothing.
 func TestConfigure(t *testing.T) {
 	var cfg Config
 	pe := newPE(t, func(c *Config) {

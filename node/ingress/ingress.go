@@ -77,11 +77,12 @@ type Config struct {
 
 	Seed uint64 // with which labels are repeatable, too
 
-	// LearnLabels: others encapsulate and choose the labels. The PE gives none, forwards nothing, and learns from
-	// packets in tunnels from WAN which flow has which. Linux takes a label from a hash of addresses and ports, or
-	// copies the packet's own: so two flows may have the same, and while both are live no CNP is sent about either.
-	// MaxFlows is then how many labels the table holds, 80 octets each and 11 to 22 for the index. Quarantine means
-	// nothing: a label that goes from one flow to another belongs to no flow for Idle.
+	// LearnLabels is for a PE in which other components encapsulate and choose the labels. The role assigns no label,
+	// forwards nothing, and learns the label of each flow from packets in tunnels from WAN. Linux takes a label from
+	// a hash of addresses and ports, or copies the packet's own. So two flows may have the same label, and while both
+	// are live no CNP is sent about either. MaxFlows is then the number of labels in the table, 80 octets each and 11
+	// to 22 for the index. Quarantine has no effect: a label that moves from one flow to another belongs to no flow
+	// for Idle.
 	LearnLabels bool
 
 	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a
@@ -190,8 +191,9 @@ func (pe *Role) Counters() *node.Counters { return &pe.counters }
 // Len returns the number of flows that have a label; with LearnLabels, the number of known labels.
 func (pe *Role) Len() int { return pe.table.Len() + pe.learned.Len() }
 
-// Free returns for how many flows more there is a label and room, as of the last packet or call of Due: a label that
-// a flow has given back is in quarantine at first. With LearnLabels it is how many labels more there is room for.
+// Free returns the number of further flows for which the table has room and a free label, as of the last packet or
+// call of Due. A label that a flow has given back is in quarantine at first. With LearnLabels it is the number of
+// further labels for which the table has room.
 func (pe *Role) Free() int {
 	room := pe.memory.Size(0) - pe.Len()
 	if pe.memory.Size(4) == 1 { // LearnLabels

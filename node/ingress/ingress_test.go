@@ -142,7 +142,7 @@ func TestForwardSegments(t *testing.T) {
 	require.Equal(t, 1, pe.Len())
 }
 
-// What is no flow of RoCEv2 goes with label 0, and leaves nothing behind.
+// A packet that belongs to no RoCEv2 flow is forwarded with label 0, and leaves no state.
 func TestForwardOther(t *testing.T) {
 	broken := octets(t, flow4, 1)
 	broken[20+4], broken[20+5] = 0, 9 // the UDP length: no room for a BTH
@@ -176,7 +176,7 @@ func TestForwardOther(t *testing.T) {
 	require.Equal(t, []byte{9}, out)
 }
 
-// What is for the PE itself is not forwarded, though RoCEv2 may be inside.
+// A packet to the PE itself is not forwarded, even with RoCEv2 inside.
 func TestForwardToItself(t *testing.T) {
 	toPE := wiretest.Must((&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octets(t, flow6, 1), 5))(t)
 	pe := newPE(t, nil)
@@ -246,7 +246,7 @@ func TestIdleFlowsLeave(t *testing.T) {
 	require.EqualValues(t, 3, pe.effect(node.EffectOpened))
 }
 
-// A full table refuses new flows and keeps the live ones, until one is idle.
+// A full table rejects new flows and keeps the live ones, until one is idle.
 func TestFullTable(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 3, time.Second })
 	inner := func(qp uint32) []byte { return octets(t, rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}, 1) }
@@ -276,8 +276,8 @@ func TestFullTable(t *testing.T) {
 	require.NotContains(t, []uint32{labels[0], labels[1], labels[2]}, f.Label)
 }
 
-// Time that jumps back leaves no flow behind for longer than Idle, and steps back
-// between frames let no flow age.
+// After a jump of time into the past no flow stays for longer than Idle, and small steps back between frames let no
+// flow age.
 func TestTimeJumpsBack(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
 	at := func(qp uint32, now time.Time) node.Reason {
@@ -424,8 +424,7 @@ func TestReceiveRefuses(t *testing.T) {
 	}
 }
 
-// An FCN about a flow that has fallen silent reaches nobody, and nobody else as
-// long as the label is in quarantine.
+// An FCN about a flow that has been idle leads to no CNP, for as long as the label is in quarantine.
 func TestLateFCN(t *testing.T) {
 	pe := newPE(t, func(c *Config) {
 		c.Instances, c.Instance = 1<<18, 5 // 4 labels
@@ -517,7 +516,7 @@ func TestLimits(t *testing.T) {
 		{l4, interval - 1, false},
 		{l4, interval, true}, // exactly one interval later
 		{l6, interval, false},
-		{l6, time.Second - 1, false}, // a refusal takes nothing
+		{l6, time.Second - 1, false}, // a rejected FCN is not charged
 		{l6, time.Second, true},
 		{l4, time.Second, false},
 	} {
@@ -663,7 +662,7 @@ func TestNoAllocations(t *testing.T) {
 
 var be = binary.BigEndian
 
-// Whatever comes in goes on unchanged, in the tunnel, or is no IP packet.
+// Any packet is forwarded unchanged in the tunnel, or is no IP packet.
 func FuzzForward(f *testing.F) {
 	f.Add(octets(f, flow4, 1))
 	f.Add(octets(f, flow6, 3))

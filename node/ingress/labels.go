@@ -15,8 +15,9 @@ const maxLabel = fcn.MaxFlowLabel
 // [Config].
 func Owner(label uint32, instances int) int { return int(label) % max(instances, 1) }
 
-// labels are the flow labels of one instance: those whose remainder by the number of instances is the number of the
-// instance. A label belongs to a flow, is in quarantine, or is free. The ring has the latter two, the free ones first:
+// labels are the flow labels of one instance: those that leave its number as the remainder of a division by the
+// number of instances. A label belongs to a flow, is in quarantine, or is free. The ring has the latter two, the free
+// ones first:
 //
 //	─── free ───┬─── in quarantine, the longest first ───┬─── room for labels of flows ───
 //	            └─ moves when a quarantine ends
@@ -28,7 +29,7 @@ type labels struct {
 
 	ring          []uint32 // of indices: label = index·instances + instance
 	first         int      // where the free ones begin
-	free, waiting int      // how many are free, and in quarantine
+	free, waiting int      // number of labels that are free, and in quarantine
 
 	// state has by index the slot of the flow that has the label, or the time at which the label was released.
 	state  []int64

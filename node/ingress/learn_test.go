@@ -72,8 +72,8 @@ func TestLearnedLabel(t *testing.T) {
 	require.Equal(t, map[uint32]rocev2.FlowKey{0x12345: flow4, 0xFFFFF: flow6}, known)
 }
 
-// Two flows with one label: nobody is told, until one of them has been silent for Idle. A flow with two labels is known
-// by both.
+// No CNP is sent about two flows with one label until one of them has been idle for Idle. A flow with two labels is
+// known by both.
 func TestSharedLabel(t *testing.T) {
 	pe := newLearner(t, func(c *Config) { c.Idle = 10 * time.Second })
 	other := to(flow6, 0x12)
@@ -108,7 +108,7 @@ func TestSharedLabel(t *testing.T) {
 	require.Zero(t, pe.Len())
 }
 
-// A PE that is switched off keeps what it has, and says of it what it said before.
+// A PE that is switched off keeps its flows, and gives the same answers when it is on again.
 func TestOffKeepsFlows(t *testing.T) {
 	for _, learn := range []bool{false, true} {
 		pe := newPE(t, func(c *Config) { c.LearnLabels, c.MaxFlows = learn, 16 })
@@ -134,7 +134,7 @@ func countFlows(pe *Role, now time.Time) (all []Flow) {
 	return all
 }
 
-// What is no data on its way into the WAN from here teaches no label.
+// Only RoCEv2 packets in the tunnels of the PE into the WAN teach labels.
 func TestLearnRefuses(t *testing.T) {
 	pe := newLearner(t, func(c *Config) { c.MaxFlows = 1 })
 	data := octets(t, flow6, 1)
@@ -185,7 +185,7 @@ func tunnelled(t *testing.T, via encap.Tunnel, packet []byte, label uint32) []by
 	return wiretest.Must(via.Append(nil, packet, label))(t)
 }
 
-// A packet teaches a label and a queue pair at once; one that a capture has cut behind its headers both as well.
+// A packet teaches a label and a queue pair at the same time, also if a capture has truncated it after its headers.
 func TestLearnsBoth(t *testing.T) {
 	pe := newLearner(t, func(c *Config) { c.QPs = qpmap.New(qpmap.Config{}) })
 	p := packetOf(flow6)

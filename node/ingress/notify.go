@@ -18,13 +18,13 @@ import (
 // ReasonDisabled; ReasonBroken; ReasonNotOurs (other traffic); ReasonTunnelled; ReasonAcknowledgement;
 // ReasonNotification; ReasonNotCapable (the packet is not ECN-capable); then as for an FCN, from Address on.
 //
-// To an FCN, Receive appends the CNP for the sender of the flow whose label it names; Event.Domain does not matter:
-// Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these reasons is given:
-// ReasonDisabled; ReasonFragment or ReasonBroken (the message is not complete); ReasonNotOurs (to another node);
-// ReasonTunnelled; ReasonDenied; ReasonLimited (InPerSource or In); ReasonBroken (a capture has truncated the
-// message); ReasonChecksum; ReasonBroken; ReasonUnknownLabel; ReasonAmbiguousLabel; ReasonAcknowledgement (the flow
-// has no data packets); ReasonAddress; ReasonOwnAddress; ReasonNoMethod; ReasonUnknownQP; ReasonAmbiguousQP;
-// ReasonLimited (PerFlow or Out).
+// For an FCN, Receive appends to out the CNP for the sender of the flow with the label that it names; Event.Domain
+// does not matter: Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these
+// reasons is given: ReasonDisabled; ReasonFragment or ReasonBroken (the message is not complete); ReasonNotOurs (to
+// another node); ReasonTunnelled; ReasonDenied; ReasonLimited (InPerSource or In); ReasonBroken (a capture has
+// truncated the message); ReasonChecksum; ReasonBroken; ReasonUnknownLabel; ReasonAmbiguousLabel;
+// ReasonAcknowledgement (the flow has no data packets); ReasonAddress; ReasonOwnAddress; ReasonNoMethod;
+// ReasonUnknownQP; ReasonAmbiguousQP; ReasonLimited (PerFlow or Out).
 //
 // RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
 // that the tunnel belongs to. If it did, the Action is node.ActionLearned. If hardware opens the tunnels, show the
@@ -32,16 +32,18 @@ import (
 //
 // Any other IP packet enters the WAN from the VPN that is Event.Domain. Receive learns from it and appends it to out,
 // unchanged in the outer header of Config.Tunnel, with the label of its flow. For RoCEv2 the Action is
-// node.ActionForwarded; a flow without a label gets one. If a packet is forwarded with label 0 all the same, this is
-// the reason: ReasonTableFull (there is no room for another flow, or no free label); ReasonBroken (the packet cannot be
-// decoded); ReasonTunnelled (it came inside another IP header, so its source may be out of reach, D17). Other
-// traffic is appended with label 0, and the Action is node.NoAction. Not appended are packets to the PE itself;
-// packets that a capture has truncated, whose flows get labels all the same; and packets that are too long for the
-// tunnel or end in their IP header, of which RoCEv2 is Refused as ReasonBroken. A PE that is off forwards nothing:
-// RoCEv2 is Refused as ReasonDisabled.
+// node.ActionForwarded; a flow without a label gets one. If a packet is forwarded with label 0 all the same, the
+// reason is one of these: ReasonTableFull (there is no room for another flow, or no free label); ReasonBroken (the
+// packet cannot be decoded); ReasonTunnelled (it came inside another IP header, so its source may be out of reach,
+// D17). Other traffic is appended with label 0, and the Action is node.NoAction. Receive appends none of these:
 //
-// With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that begins at Config.WAN teaches: if something was
-// learned, the Action is node.ActionLearned, and the Decision has the flow, its label, and the queue pair if that
+//   - packets to the PE itself
+//   - packets that a capture has truncated; their flows get labels all the same
+//   - packets that are too long for the tunnel or end in their IP header; RoCEv2 is Refused as ReasonBroken
+//   - packets of a PE that is off; RoCEv2 is Refused as ReasonDisabled
+//
+// With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that begins at Config.WAN teaches: if something
+// was learned, the Action is node.ActionLearned, and the Decision has the flow, its label, and the queue pair if that
 // was learned as well. Data that teaches nothing is Refused as ReasonUnknownLabel with label 0, which names no flow,
 // and as ReasonTableFull if there is no room for its label.
 //
@@ -176,8 +178,8 @@ func (pe *Role) notifyOfOwn(
 	return pe.appendCNP(out, d, &k, p.BTH.PKey, e.Now)
 }
 
-// appendCNP appends the CNP for the sender of d.Flow, whose key in a table is flow and whose packets have this
-// P_Key, or returns the reason for which there is none.
+// appendCNP appends the CNP for the sender of d.Flow, or returns the reason for which there is none. The key of the
+// flow in a table is flow, and its packets have this P_Key.
 func (pe *Role) appendCNP(
 	out []byte, d *node.Decision, flow *flowtable.Key, pKey uint16, now time.Time,
 ) ([]byte, node.Reason) {

@@ -25,12 +25,12 @@ type fcnCase struct {
 	flow  rocev2.FlowKey
 	op    bth.Opcode
 	label uint32          // added to the flow's
-	extra []byte          // behind the FCN
+	extra []byte          // octets after the FCN
 	d     rocev2.Datagram // Src, Dst; Outer and Truncated; Checksum 1: a wrong one
-	spent func(*Role)     // what was sent before
+	spent func(*Role)     // earlier messages that have used up limits
 }
 
-// faults are what can be wrong with an FCN, in the order in which it is looked at.
+// faults are the faults of an FCN, in the order of the checks.
 var faults = []struct {
 	name string
 	do   func(*fcnCase)
@@ -78,7 +78,7 @@ func spend(c *fcnCase, what func(*Role)) {
 	}
 }
 
-// run returns what ReceivePacket and Receive say.
+// run returns the reasons that ReceivePacket and Receive give.
 func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	if c.cfg.QPs != nil {
 		c.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: c.flow}, qpmap.Pair{SrcQP: 0x21})
@@ -178,7 +178,7 @@ func TestOrderOfFaultsWhenCongested(t *testing.T) {
 	}
 }
 
-// Each of the PE's addresses is its own, and what is none of them is not.
+// The configured addresses of the PE are its own; all others are not.
 func TestOwnAddresses(t *testing.T) {
 	for _, c := range []struct {
 		src, dst netip.Addr
@@ -256,8 +256,8 @@ func TestQuarantineEnds(t *testing.T) {
 	require.EqualValues(t, 5, label)
 }
 
-// Two capture queues whose clocks are 200 ms apart take turns: no limit lets one
-// packet more pass than is configured, and no flow loses its label.
+// Two capture queues with clocks 200 ms apart take turns: no limit admits more packets than configured, and no flow
+// loses its label.
 func TestLimitsOfTwoQueues(t *testing.T) {
 	const second = 10_000 // FCN a second
 	for _, row := range []struct {
@@ -298,8 +298,7 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 	}
 }
 
-// A node that sends without end takes nothing from what another one is allowed,
-// and takes from its own rate with whatever it sends.
+// A node that sends without end uses up its own rate with every message that it sends, but not the rates of others.
 func TestInPerSource(t *testing.T) {
 	pe := newPE(t, func(c *Config) {
 		c.InPerSource = node.Rate{PerSecond: 1, Burst: 3}
@@ -349,7 +348,7 @@ func TestLastPacketCounts(t *testing.T) {
 	}
 }
 
-// What Flows yields can be kept.
+// The values that Flows yields can be kept.
 func TestFlowsCollected(t *testing.T) {
 	pe := newPE(t, nil)
 	for qp := range uint32(5) {
@@ -370,8 +369,8 @@ func TestMaxSources(t *testing.T) {
 	require.Equal(t, "ingress: MaxSources -1 is negative", fmt.Sprint(err))
 }
 
-// Rates of many nodes are kept at once where nothing says how many: each has its
-// own, and is still limited when all the others have sent.
+// By default the rates of many nodes are kept at the same time. Each node has its own rate, and is still limited
+// after all the others have sent.
 func TestManySources(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.InPerSource = node.Rate{PerSecond: 1} })
 	label, reason := pe.give(packetOf(flow6), 0, start)
@@ -386,8 +385,7 @@ func TestManySources(t *testing.T) {
 	}
 }
 
-// What a PE labels and what comes out of the WAN both teach it queue pairs, each
-// in its own VPN.
+// Packets that a PE labels and packets that come out of the WAN both teach it queue pairs, each in its own VPN.
 func TestLearns(t *testing.T) {
 	datagram := func(src uint32) *rocev2.Packet {
 		p := packetOf(flow6)

@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A notice is what the tests look at in a Decision about a CNP.
+// A notice has the fields of a Decision about a CNP that the tests compare.
 type notice struct {
 	Flow   rocev2.FlowKey
 	Domain uint32
@@ -91,7 +91,7 @@ func (pe *Role) learnOnly(f *rocev2.Frame, domain uint32, now time.Time) node.De
 	return d
 }
 
-// expired returns how many flows leave by a time.
+// expired returns the number of flows that expire by a time.
 func (pe *Role) expired(now time.Time) int {
 	before := pe.Len()
 	pe.Due(nil, now)
@@ -110,7 +110,7 @@ func octetsOf(t testing.TB, p *rocev2.Packet) []byte {
 	return b
 }
 
-// A forwarded is what the tests look at in a Decision of Forward.
+// A forwarded has the fields of a Decision about a forwarded packet that the tests compare.
 type forwarded struct {
 	Label  uint32
 	RoCEv2 bool

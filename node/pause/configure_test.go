@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In the midst of a sequence: states stay and end when they would have, limits keep what they hold, and what cannot
-// work changes nothing.
+// A new configuration in the midst of a sequence keeps the states, with the times at which they end, and the state of
+// the limits. An invalid one changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
 	cfg.In, cfg.MaxTargets = node.Rate{PerSecond: 1e-3, Burst: 3}, 64

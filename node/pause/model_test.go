@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A model is what a Table should be, the slow way: a list of the ends of all
-// states, sorted by time.
+// A model is a simple and slow Table: a list of the ends of all states, sorted by time.
 type model struct {
 	max       int
 	ends      []end
@@ -40,11 +39,11 @@ func (m *model) targets() map[Target]bool {
 	return all
 }
 
-// at lets time pass.
-func (m *model) at(now time.Time) { m.drop(func(e end) bool { return !e.at.After(now) }) }
+// expireStates drops the states that end by now.
+func (m *model) expireStates(now time.Time) { m.drop(func(e end) bool { return !e.at.After(now) }) }
 
 func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.Time) {
-	m.at(now)
+	m.expireStates(now)
 	state := StateAfter(role.RequestOf(typ))
 	if state == StateRunning {
 		m.drop(func(e end) bool { return e.target == target })
@@ -64,7 +63,7 @@ func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.T
 }
 
 func (m *model) state(target Target, now time.Time) (State, time.Time) {
-	m.at(now)
+	m.expireStates(now)
 	best := end{state: StateRunning}
 	for _, e := range m.ends {
 		if e.target == target && (best.state == StateRunning || e.state < best.state) {
@@ -75,7 +74,7 @@ func (m *model) state(target Target, now time.Time) (State, time.Time) {
 }
 
 func (m *model) next(now time.Time) (time.Time, bool) {
-	m.at(now)
+	m.expireStates(now)
 	if len(m.ends) == 0 {
 		return time.Time{}, false
 	}
@@ -103,7 +102,7 @@ func made(t *testing.T, cfg Config) *Role {
 
 func forgotten(t *Role) uint64 { return t.Counters().Load(node.Count{Effect: node.EffectForgotten}) }
 
-// Nobody knows the seed of a table.
+// The seed of a table is random.
 func TestSeeds(t *testing.T) {
 	require.NotEqual(t, newTargets(1).entries.Seed, newTargets(1).entries.Seed)
 }

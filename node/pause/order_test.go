@@ -22,13 +22,12 @@ type received struct {
 	outer  []byte // before the packet
 	cut    int    // octets missing at the end
 	flip   bool   // a bit of the ICRC
-	before int    // how many came before
+	before int    // number of earlier notifications
 }
 
 var stranger = netip.MustParseAddr("2001:db8:bad::1")
 
-// faults are what can be wrong with a notification, in the order in which it is
-// looked at.
+// faults are the faults of a notification, in the order of the checks.
 var faults = []struct {
 	name string
 	do   func(*received)
@@ -112,8 +111,8 @@ func TestOrderOfFaults(t *testing.T) {
 	}
 }
 
-// A host with addresses of both families takes what is for them, and nothing for
-// another; one with an address of one family nothing of the other.
+// A host with addresses of both families accepts notifications about its own addresses only. A host with an address
+// of one family accepts none about the other family.
 func TestOnlyOwnAddresses(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -141,8 +140,8 @@ func TestOnlyOwnAddresses(t *testing.T) {
 	}
 }
 
-// Two capture queues whose clocks are 200 ms apart take turns: no limit lets one
-// notification more pass than is configured, and no stop ends early.
+// Two capture queues with clocks 200 ms apart take turns: no limit admits more notifications than configured, and no
+// stop ends early.
 func TestTwoQueues(t *testing.T) {
 	const second = 10_000 // notifications a second
 	stop := notification(t, sw6, dst6, ppfc.Stop, 1000*us)
@@ -169,7 +168,7 @@ func TestTwoQueues(t *testing.T) {
 					last = now
 				}
 				state, _ := table.State(pause.FlowTarget(dst6, 0x11), queue)
-				// The queue that is behind is told the time of the other, a frame ago.
+				// The slower queue sees the time of the other one, a frame ago.
 				if since := now.Sub(last); !last.IsZero() && since < 900*us {
 					require.Equal(t, pause.StateStopped, state, since)
 				} else if since > 1200*us {
@@ -181,7 +180,7 @@ func TestTwoQueues(t *testing.T) {
 	}
 }
 
-// A node that sends without end takes nothing from what another one is allowed.
+// A node that sends without end does not use up the rate of another one.
 func TestInPerSource(t *testing.T) {
 	cfg := config(t)
 	cfg.InPerSource, cfg.In = node.Rate{PerSecond: 1, Burst: 2}, node.Rate{PerSecond: 1, Burst: 3}
@@ -199,8 +198,8 @@ func TestInPerSource(t *testing.T) {
 	}
 }
 
-// Rates of many nodes are kept at once where nothing says how many: each has its
-// own, and is still limited when all the others have sent.
+// By default the rates of many nodes are kept at the same time. Each node has its own rate, and is still limited
+// after all the others have sent.
 func TestManySources(t *testing.T) {
 	cfg := config(t)
 	cfg.InPerSource = node.Rate{PerSecond: 1}

@@ -87,8 +87,8 @@ type Config struct {
 
 	In, InPerSource node.Rate
 	MaxSources      int // for InPerSource, 24 octets each; 4,096 by default
-	// MaxTargets is the number of targets that are kept, 64 octets each; 65,536 by default. When the table is full,
-	// a new target evicts the one whose state ends first, which then runs.
+	// MaxTargets is the number of targets that are kept, 64 octets each; 65,536 by default. When the table is full, a
+	// new target evicts the one with the state that ends first, which then runs.
 	MaxTargets int
 	Seed       uint64
 }
@@ -158,7 +158,7 @@ func (t *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	return out, d
 }
 
-// Due ends the states whose time is over. It appends nothing to out. A program need not call it: Receive, State and
+// Due ends the states that have expired. It appends nothing to out. A program need not call it: Receive, State and
 // Next do the same.
 func (t *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	t.Next(now)

@@ -62,7 +62,7 @@ func made(t testing.TB, cfg pause.Config) *pause.Role {
 	return wiretest.Must(pause.New(cfg))(t)
 }
 
-// An action is what the tests look at in a Decision that is no refusal.
+// An action has the fields of a Decision that the tests compare, unless it rejects the packet.
 type action struct {
 	From    netip.Addr
 	Target  pause.Target
@@ -79,7 +79,7 @@ var (
 	stateEffects = []node.Effect{node.EffectResumed, node.EffectStopped, node.EffectHeld, node.EffectAlarmed}
 )
 
-// receive returns ReasonNotOurs also for what a table has no say in.
+// receive returns ReasonNotOurs also for packets that a table ignores.
 func receive(table *pause.Role, packet []byte, o rocev2.DecodeOptions, now time.Time) (a action, reason node.Reason) {
 	frame.Decode(packet, o)
 	_, d := table.Receive(nil, &frame, node.Event{Now: now})
@@ -96,7 +96,7 @@ func receive(table *pause.Role, packet []byte, o rocev2.DecodeOptions, now time.
 	return a, d.Reason
 }
 
-// Whom and what a notification is about, in both readings.
+// TestAccepted checks the target and the request of a notification, in both readings.
 func TestAccepted(t *testing.T) {
 	other := netip.MustParseAddr("2001:db8:4::99")
 	for _, c := range []struct {
@@ -206,14 +206,14 @@ func TestStory(t *testing.T) {
 	tell(2010, ppfc.Resume, 0)
 	is(2010, pause.StateRunning, 0)
 	tell(3000, ppfc.Stop, 100*us)
-	tell(3010, ppfc.Stop, 0) // over at once
+	tell(3010, ppfc.Stop, 0) // ends immediately
 	is(3010, pause.StateRunning, 0)
 	for state, want := range []uint64{1, 6, 2, 1} {
 		require.Equal(t, want, table.Counters().Load(node.Count{Effect: stateEffects[state]}))
 	}
 }
 
-// What is refused, for the first reason that applies; none of it does anything.
+// A rejected notification has the first reason that applies, and changes no state.
 func TestRefused(t *testing.T) {
 	stop := notification(t, sw6, dst6, ppfc.Stop, 100*us)
 	changed := func(change func(*rocev2.Packet)) []byte {
@@ -336,7 +336,7 @@ func BenchmarkState(b *testing.B) {
 	}
 }
 
-// A packet whose time is not known changes nothing about when states end.
+// A packet with an unknown time does not change the ends of states.
 func TestWithoutTime(t *testing.T) {
 	table := made(t, config(t))
 	flow := pause.FlowTarget(dst6, 0x11)

@@ -54,7 +54,7 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// Where there is no room, the target whose state ends first is forgotten.
+// A full table evicts the target with the state that ends first.
 func TestMakesRoom(t *testing.T) {
 	table := newTargets(3)
 	for n, until := range []int64{30, 20, 10, 40, 50} {

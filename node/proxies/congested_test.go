@@ -18,9 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PROXY section 5: an LSP says who is the proxy of a sender; a packet of that
-// sender meets congestion, and the message goes to the proxy, not to the sender.
-// When the LSP is withdrawn nothing is sent.
+// PROXY section 5: an LSP names the proxy of a sender. A packet of that sender experiences congestion, and the
+// message goes to the proxy, not to the sender. After the LSP is withdrawn nothing is sent.
 func TestCongestedNodeAsksTheTable(t *testing.T) {
 	var frame []byte
 	var p rocev2.Packet

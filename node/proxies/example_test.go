@@ -8,8 +8,7 @@ import (
 	"github.com/rocecn/rocecn/pnc"
 )
 
-// An operator says who is the proxy of a rack, and a leaf says it of one of its
-// hosts.
+// An operator names the proxy of a rack, and a leaf names the proxy of one of its hosts.
 func Example() {
 	table := proxies.New(proxies.Config{})
 	_ = table.Insert(pnc.Advertisement{

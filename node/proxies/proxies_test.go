@@ -18,7 +18,7 @@ func origin(n uint8) pnc.Originator {
 	return pnc.Originator{Protocol: pnc.ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, n, 0, 2}}
 }
 
-func says(n uint8, prefix, proxy string, metric uint32) pnc.Advertisement {
+func announceProxy(n uint8, prefix, proxy string, metric uint32) pnc.Advertisement {
 	return pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: netip.MustParseAddr(proxy), Metric: metric,
 		Originator: origin(n)}
 }
@@ -38,15 +38,15 @@ func requireProxy(t *testing.T, table *Table, sender, want string) {
 func TestLongestPrefix(t *testing.T) {
 	table := New(Config{})
 	for _, a := range []pnc.Advertisement{
-		says(1, "0.0.0.0/0", "198.51.100.1", 1),
-		says(1, "192.0.2.0/24", "198.51.100.2", 9),
-		says(1, "192.0.2.128/25", "198.51.100.3", 9),
-		says(1, "192.0.2.129/32", "198.51.100.4", 9),
-		says(1, "::/0", "2001:db8::1", 1),
-		says(1, "2001:db8:1::/48", "2001:db8::2", 9),
-		says(1, "2001:db8:1:8000::/49", "198.51.100.5", 9),
-		says(1, "2001:db8:1:8000::7/128", "2001:db8::3", 9),
-		says(1, "2001:db8:1:8000::/65", "2001:db8::4", 9),
+		announceProxy(1, "0.0.0.0/0", "198.51.100.1", 1),
+		announceProxy(1, "192.0.2.0/24", "198.51.100.2", 9),
+		announceProxy(1, "192.0.2.128/25", "198.51.100.3", 9),
+		announceProxy(1, "192.0.2.129/32", "198.51.100.4", 9),
+		announceProxy(1, "::/0", "2001:db8::1", 1),
+		announceProxy(1, "2001:db8:1::/48", "2001:db8::2", 9),
+		announceProxy(1, "2001:db8:1:8000::/49", "198.51.100.5", 9),
+		announceProxy(1, "2001:db8:1:8000::7/128", "2001:db8::3", 9),
+		announceProxy(1, "2001:db8:1:8000::/65", "2001:db8::4", 9),
 	} {
 		require.NoError(t, table.Insert(a))
 	}
@@ -87,11 +87,11 @@ func TestLongestPrefix(t *testing.T) {
 // D16: the lowest metric, then the lowest address.
 func TestTie(t *testing.T) {
 	all := []pnc.Advertisement{
-		says(1, "192.0.2.0/24", "198.51.100.9", 5),
-		says(2, "192.0.2.0/24", "198.51.100.10", 5),
-		says(3, "192.0.2.0/24", "2001:db8::1", 5),
-		says(4, "192.0.2.0/24", "198.51.100.1", 6),
-		says(5, "192.0.2.0/24", "198.51.100.9", 7), // the first one's proxy by another router
+		announceProxy(1, "192.0.2.0/24", "198.51.100.9", 5),
+		announceProxy(2, "192.0.2.0/24", "198.51.100.10", 5),
+		announceProxy(3, "192.0.2.0/24", "2001:db8::1", 5),
+		announceProxy(4, "192.0.2.0/24", "198.51.100.1", 6),
+		announceProxy(5, "192.0.2.0/24", "198.51.100.9", 7), // the first one's proxy by another router
 	}
 	for range 20 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -101,7 +101,7 @@ func TestTie(t *testing.T) {
 		}
 		for _, want := range []struct {
 			proxy string
-			from  uint8 // who withdraws then
+			from  uint8 // originator that withdraws next
 		}{{"198.51.100.9", 1}, {"198.51.100.10", 2}, {"2001:db8::1", 3}, {"198.51.100.1", 4}, {"198.51.100.9", 5},
 			{"", 0}} {
 			requireProxy(t, table, "192.0.2.1", want.proxy)
@@ -113,12 +113,13 @@ func TestTie(t *testing.T) {
 
 func TestInsertAgain(t *testing.T) {
 	table := New(Config{MaxAdvertisements: 2})
-	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.1", 5)))
-	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.2", 6)), "a second proxy of one origin")
-	require.NoError(t, table.Insert(says(1, "192.0.2.7/24", "198.51.100.1", 5)), "the same again")
+	require.NoError(t, table.Insert(announceProxy(1, "192.0.2.0/24", "198.51.100.1", 5)))
+	require.NoError(t, table.Insert(announceProxy(1, "192.0.2.0/24", "198.51.100.2", 6)),
+		"a second proxy of one origin")
+	require.NoError(t, table.Insert(announceProxy(1, "192.0.2.7/24", "198.51.100.1", 5)), "the same again")
 	require.Equal(t, 2, table.Stats().Advertisements)
 	requireProxy(t, table, "192.0.2.1", "198.51.100.1")
-	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.1", 7)), "another metric")
+	require.NoError(t, table.Insert(announceProxy(1, "192.0.2.0/24", "198.51.100.1", 7)), "another metric")
 	require.Equal(t, 2, table.Stats().Advertisements)
 	requireProxy(t, table, "192.0.2.1", "198.51.100.2")
 }
@@ -127,36 +128,37 @@ func TestRefused(t *testing.T) {
 	table := New(Config{MaxAdvertisements: 2})
 	for _, proxy := range []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "ff02::1",
 		"fe80::1", "::ffff:192.0.2.1"} {
-		require.Equal(t, errProxy, table.Insert(says(1, "192.0.2.0/24", proxy, 1)), proxy)
+		require.Equal(t, errProxy, table.Insert(announceProxy(1, "192.0.2.0/24", proxy, 1)), proxy)
 	}
 	require.Equal(t, errProxy, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24")}),
 		"nobody said who")
 	require.Equal(t, errPrefix, table.Insert(pnc.Advertisement{Proxy: netip.MustParseAddr("198.51.100.1")}))
-	mapped := says(1, "192.0.2.0/24", "198.51.100.1", 1)
+	mapped := announceProxy(1, "192.0.2.0/24", "198.51.100.1", 1)
 	mapped.Prefix = netip.PrefixFrom(netip.MustParseAddr("::ffff:192.0.2.0"), 120)
 	require.Equal(t, errPrefix, table.Insert(mapped))
 
-	require.NoError(t, table.Insert(says(1, "192.0.2.0/24", "198.51.100.1", 1)))
-	require.NoError(t, table.Insert(says(2, "192.0.2.0/24", "198.51.100.2", 2)))
-	require.Equal(t, errFull, table.Insert(says(1, "203.0.113.0/24", "198.51.100.1", 1)))
-	require.NoError(t, table.Insert(says(2, "192.0.2.0/24", "198.51.100.2", 0)), "a full table still takes what it has")
+	require.NoError(t, table.Insert(announceProxy(1, "192.0.2.0/24", "198.51.100.1", 1)))
+	require.NoError(t, table.Insert(announceProxy(2, "192.0.2.0/24", "198.51.100.2", 2)))
+	require.Equal(t, errFull, table.Insert(announceProxy(1, "203.0.113.0/24", "198.51.100.1", 1)))
+	require.NoError(t, table.Insert(announceProxy(2, "192.0.2.0/24", "198.51.100.2", 0)),
+		"a full table replaces its own entries")
 	requireProxy(t, table, "192.0.2.1", "198.51.100.2")
 	wiretest.NoAllocs(t, "Insert, full", func() { _ = table.Insert(says1) })
 	require.Equal(t, Refused{Prefix: 2, Proxy: 10, Full: 102}, table.Stats().Refused)
 
 	table = New(Config{})
 	for i := range MaxPerPrefix {
-		a := says(uint8(i), "192.0.2.0/24", "198.51.100.1", 1)
+		a := announceProxy(uint8(i), "192.0.2.0/24", "198.51.100.1", 1)
 		a.Originator.ID[0] = uint8(i >> 8)
 		require.NoError(t, table.Insert(a))
 	}
-	another := says(0, "192.0.2.0/24", "198.51.100.1", 0)
+	another := announceProxy(0, "192.0.2.0/24", "198.51.100.1", 0)
 	another.Originator.ID[0] = 0xFF
 	require.Equal(t, errFull, table.Insert(another))
-	require.NoError(t, table.Insert(says(9, "192.0.2.0/24", "198.51.100.1", 0)))
+	require.NoError(t, table.Insert(announceProxy(9, "192.0.2.0/24", "198.51.100.1", 0)))
 }
 
-var says1 = says(1, "203.0.113.0/24", "198.51.100.1", 1)
+var says1 = announceProxy(1, "203.0.113.0/24", "198.51.100.1", 1)
 
 func seq(all ...pnc.Advertisement) iter.Seq2[pnc.Advertisement, error] {
 	return func(yield func(pnc.Advertisement, error) bool) {
@@ -171,20 +173,20 @@ func seq(all ...pnc.Advertisement) iter.Seq2[pnc.Advertisement, error] {
 func TestReplace(t *testing.T) {
 	table := New(Config{})
 	require.Equal(t, 2, table.Replace(origin(1),
-		seq(says(1, "192.0.2.0/24", "198.51.100.1", 1), says(1, "203.0.113.0/24", "198.51.100.1", 1))))
-	require.Equal(t, 1, table.Replace(origin(2), seq(says(2, "192.0.2.0/24", "198.51.100.2", 2))))
-	require.Equal(t, 1, table.Replace(origin(1), seq(says(1, "203.0.113.0/24", "198.51.100.1", 1))))
+		seq(announceProxy(1, "192.0.2.0/24", "198.51.100.1", 1),
+			announceProxy(1, "203.0.113.0/24", "198.51.100.1", 1))))
+	require.Equal(t, 1, table.Replace(origin(2), seq(announceProxy(2, "192.0.2.0/24", "198.51.100.2", 2))))
+	require.Equal(t, 1, table.Replace(origin(1), seq(announceProxy(1, "203.0.113.0/24", "198.51.100.1", 1))))
 	requireProxy(t, table, "192.0.2.1", "198.51.100.2")
 	requireProxy(t, table, "203.0.113.1", "198.51.100.1")
-	require.Equal(t, 0, table.Replace(origin(2), seq(says(1, "192.0.2.0/24", "198.51.100.2", 2))),
+	require.Equal(t, 0, table.Replace(origin(2), seq(announceProxy(1, "192.0.2.0/24", "198.51.100.2", 2))),
 		"somebody else's word")
 	requireProxy(t, table, "192.0.2.1", "")
 	require.Equal(t, 0, table.Replace(origin(1), nil))
 	require.Equal(t, Stats{Refused: Refused{Broken: 1}}, table.Stats())
 }
 
-// What the decoders read goes in as it is: an LSP comes, changes, breaks, and
-// expires.
+// Advertisements are stored as the decoders return them: an LSP arrives, changes, becomes invalid, and expires.
 func TestReplaceFromLSP(t *testing.T) {
 	const header, reach = "831b010014010000002f04b0000000000001000000000001000003",
 		"87120000000a58c00002090401010b04c6336402"
@@ -341,7 +343,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkInsertAndWithdraw(b *testing.B) {
 	table := full(b, defaultMax-1)
 	table.max++
-	a := says(1, "192.0.2.0/24", "198.51.100.1", 1)
+	a := announceProxy(1, "192.0.2.0/24", "198.51.100.1", 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if table.Insert(a) != nil || !table.Withdraw(a.Originator, a.Prefix) {
@@ -350,13 +352,13 @@ func BenchmarkInsertAndWithdraw(b *testing.B) {
 	}
 }
 
-// What comes with an error is not taken, whoever said it.
+// Advertisements that come with an error are not stored, from any source.
 func TestReplaceWithErrors(t *testing.T) {
 	table := New(Config{})
-	good := says(1, "192.0.2.0/24", "198.51.100.1", 1)
+	good := announceProxy(1, "192.0.2.0/24", "198.51.100.1", 1)
 	taken := table.Replace(origin(1), func(yield func(pnc.Advertisement, error) bool) {
 		if yield(good, errPrefix) {
-			yield(says(1, "203.0.113.0/24", "198.51.100.1", 1), nil)
+			yield(announceProxy(1, "203.0.113.0/24", "198.51.100.1", 1), nil)
 		}
 	})
 	require.Equal(t, 1, taken)

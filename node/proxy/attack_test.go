@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A flood of messages about flows that there are not: nothing is sent to anybody,
-// inside the senders' prefix or outside.
+// A flood of messages about flows that do not exist leads to no notification, inside or outside the senders' prefix.
 func TestForgedFlows(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.PerFlow, c.MaxFlows = time.Second, 64

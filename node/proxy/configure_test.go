@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In the midst of a sequence: what was learned stays, limits keep what they hold, and what cannot work changes
-// nothing.
+// A new configuration in the midst of a sequence keeps the learned pairs and the state of the limits. An invalid one
+// changes nothing.
 func TestConfigure(t *testing.T) {
 	var cfg Config
 	p := newProxy(t, func(c *Config) {
@@ -79,7 +79,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 }
 
-// What a proxy counts is read while it works: for the race detector.
+// The counters of a proxy can be read while it works. This test is for the race detector.
 func TestCountersMeanwhile(t *testing.T) {
 	p := newProxy(t, nil)
 	data := messageAbout(t, congested(t, flow6, nil))

@@ -20,7 +20,7 @@ func Example() {
 	sender, receiver := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
 	now := time.Unix(1795254649, 0)
 
-	// Who sends to queue pair 17 is learned from the traffic that Receive sees.
+	// The sender to queue pair 17 is learned from the traffic that Receive sees.
 	pairs := qpmap.New(qpmap.Config{})
 	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}},
 		qpmap.Pair{SrcQP: 34, Seen: now})

@@ -59,8 +59,8 @@ func (a *Answer) UnmarshalText(text []byte) error { return enumtext.OneOf(a, tex
 type Config struct {
 	Enabled bool
 
-	// Self4 and Self6 are where messages are sent to, and the sources of what the proxy sends. Senders of a family
-	// without one are not notified: node.ReasonNoMethod.
+	// Self4 and Self6 are the addresses to which messages are sent, and the source addresses of the proxy's
+	// notifications. Senders of a family without one are not notified: node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 	Port         uint16    // of the messages; 0 stands for proxymsg.Port
 	Accept       *acl.List // the congested nodes

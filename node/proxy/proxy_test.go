@@ -156,7 +156,7 @@ func TestFastCNPWithTrace(t *testing.T) {
 	require.EqualValues(t, 2, n.Option.Number)
 }
 
-// What a congested node inside a VPN sends shows the packet in its tunnel.
+// A congested node inside a VPN includes the packet in its tunnel.
 func TestTunnelledInvokingPacket(t *testing.T) {
 	for _, via := range []encap.Tunnel{
 		&encap.IPInIPv6{Src: addr("2001:db8:fe::1"), Dst: addr("2001:db8:fe::9")},
@@ -331,8 +331,8 @@ func TestReceivePacket(t *testing.T) {
 	}
 }
 
-// Every message of a node on the list takes from the rates of messages, and only
-// what is sent from the others.
+// Every message of a node on the list is charged to the rates of messages; only sent notifications are charged to the
+// other rates.
 func TestLimits(t *testing.T) {
 	const interval = 50 * time.Microsecond
 	six, four := messageAbout(t, congested(t, flow6, nil)), messageAbout(t, congested(t, flow4, nil))
@@ -448,8 +448,7 @@ func encoded(t testing.TB, m proxymsg.Message) []byte {
 	return wiretest.Must(m.AppendBinary(nil))(t)
 }
 
-// What a sender understands that does not use RoCEv2 is the program's to know: it
-// gets what the message says.
+// For a sender that does not use RoCEv2 the program chooses the notification; it gets the content of the message.
 func TestOther(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(AnswerOther), netip.Addr{}, nil })
 	packet, tuple := tcp(sender6, receiver6, 40000, 443)
@@ -464,7 +463,7 @@ func TestOther(t *testing.T) {
 	require.Equal(t, map[node.Count]uint64{{Action: node.ActionAccepted, Message: kinds.Proxy}: 1},
 		maps.Collect(p.Counters().All()))
 
-	// RoCEv2 of a sender whose rule says so, too.
+	// RoCEv2 data of a sender with the rule AnswerOther, too.
 	data = messageAbout(t, congested(t, flow4, nil))
 	out, a, reason = p.hear(nil, switch4, data, start)
 	require.Equal(t, node.NoReason, reason)
@@ -533,7 +532,7 @@ func messageOf(t testing.TB, ip []byte) proxymsg.Message {
 	var f rocev2.Frame
 	f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	tuple := wiretest.Must(f.FiveTuple())(t)
-	return proxymsg.Message{FiveTuple: tuple, Level: 3, Invoking: f.Outer().IP()} // also about what no node answers
+	return proxymsg.Message{FiveTuple: tuple, Level: 3, Invoking: f.Outer().IP()} // also for unanswerable packets
 }
 
 // A flow that is not RoCEv2 is none of those that a CNP, a Fast CNP or a PPFC can
@@ -556,7 +555,7 @@ func TestNotRoCEv2(t *testing.T) {
 	}
 }
 
-// The level is the message's, whatever it is.
+// The level is that of the message, for every value.
 func TestLevel(t *testing.T) {
 	p := newProxy(t, nil)
 	for level := range uint8(8) {
@@ -581,7 +580,7 @@ func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
 	}
 }
 
-// What is configured for messages is in every one that is sent.
+// Every sent message has the configured header fields and option types.
 func TestCarriageAndCodePoints(t *testing.T) {
 	for _, method := range []Answer{AnswerCNP, AnswerFastCNP, AnswerPPFC} {
 		p := newProxy(t, func(c *Config) {
@@ -603,8 +602,8 @@ func TestCarriageAndCodePoints(t *testing.T) {
 	}
 }
 
-// Two capture queues whose clocks are 200 ms apart take turns: not one message more
-// is looked at or answered than the limits say.
+// Two capture queues with clocks 200 ms apart take turns: the proxy processes and answers no more messages than the
+// limits allow.
 func TestTwoClocks(t *testing.T) {
 	ten := node.Rate{PerSecond: 10}
 	for _, c := range []struct {
@@ -632,7 +631,7 @@ func TestTwoClocks(t *testing.T) {
 	}
 }
 
-// A flood of one congested node, or in its name, leaves the others what is theirs.
+// A flood by one congested node, or in its name, does not use up the rates of the others.
 func TestNobodyIsStarved(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.In, c.InPerSource = node.Rate{PerSecond: 1000, Burst: 10}, node.Rate{PerSecond: 100, Burst: 5}
@@ -654,8 +653,7 @@ func TestNobodyIsStarved(t *testing.T) {
 	require.Equal(t, 5+99, looked)
 }
 
-// Of two faults of a message the one that is cheaper to see is named: who sent it
-// before what it says.
+// For a message with two faults, the reason is the one that is cheaper to check: its source comes before its content.
 func TestOrder(t *testing.T) {
 	type sent struct {
 		from, to      netip.Addr
@@ -717,7 +715,7 @@ func TestOrder(t *testing.T) {
 			}
 			var d rocev2.Datagram
 			require.NoError(t, d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
-			p.see(nil, exhausting(t), start) // takes what the rates have
+			p.see(nil, exhausting(t), start) // uses up the rates
 			_, _, reason := p.see(nil, &d, start)
 			require.Equal(t, first.reason, reason, "%v and %v", first.reason, second.reason)
 		}
@@ -733,8 +731,8 @@ func exhausting(t testing.TB) *rocev2.Datagram {
 	return &d
 }
 
-// Without a seed each proxy has one of its own: what pushes flows out of the table
-// of one does not do so in another.
+// Without a configured seed each proxy has a random one: the flows that evict others from the table of one proxy do
+// not do so in another.
 func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [100]bool) {
 		p := newProxy(t, func(c *Config) { c.Senders, c.PerFlow, c.MaxFlows = senders(AnswerPPFC), time.Hour, 32 })
@@ -751,7 +749,7 @@ func TestSeedIsRandom(t *testing.T) {
 	require.NotEqual(t, forgotten(), forgotten())
 }
 
-// The memory of a proxy is what its documentation says.
+// The memory of a proxy is the documented size.
 func TestMemory(t *testing.T) {
 	cfg := Config{Enabled: true, Self6: self6, PerFlow: 1, InPerSource: node.Rate{PerSecond: 1}}
 	make := func() {
@@ -811,7 +809,7 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, "Answer(5)", (AnswerOther + 1).String())
 }
 
-// What came in a tunnel teaches nothing.
+// Tunnelled packets teach nothing.
 func TestObserve(t *testing.T) {
 	p := newProxy(t, nil)
 	inner := congested(t, flow4, nil)
@@ -863,8 +861,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Whatever comes in, there is no panic, and what is sent goes to the sender that
-// the message names.
+// No packet causes a panic, and each notification goes to the sender that the message names.
 func FuzzReceive(f *testing.F) {
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
 		f.Add(messageAbout(f, congested(f, k, nil)), uint8(1))
@@ -891,8 +888,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// A message about an earlier packet is answered although packets of others came
-// since: whose packet it was does not depend on them.
+// A message about an earlier packet is answered although packets of other senders came since: they do not affect the
+// sender of that packet.
 func TestStraysSince(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.QPs = qpmap.New(qpmap.Config{}) })
 	show := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) []byte {

@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An answer is what the tests look at in a Decision that is no refusal.
+// An answered has the fields of a Decision that the tests compare, unless it rejects the packet.
 type answered struct {
 	Method   Answer
 	Flow     rocev2.FlowKey
@@ -81,7 +81,7 @@ func frameOf(d *rocev2.Datagram) *rocev2.Frame {
 	return f
 }
 
-// observe shows a proxy a packet, and says whether it looked at it.
+// observe1 passes a packet to a proxy, and reports whether the proxy processed it.
 func (p *Role) observe1(q *rocev2.Packet, now time.Time) bool {
 	before := p.observed()
 	p.Receive(nil, frameOf(&q.Datagram), node.Event{Now: now})

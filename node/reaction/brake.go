@@ -6,11 +6,10 @@ import (
 	"github.com/rocecn/rocecn/node/pause"
 )
 
-// A Brake limits the rate of one queue pair as a PPFC requests, on top of its reaction
-// point: stop, or go no faster than when that was said. Which notifications count, and
-// how long they last at most, is decided by [pause.Role]; tell the Brake its state
-// when a notification came, and again when the time of Next has come, as a hold may
-// outlast a stop. The zero Brake is open.
+// A Brake limits the rate of one queue pair as a PPFC requests, on top of its reaction point: it stops the queue
+// pair, or holds it at the rate that it had at the time of the request. [pause.Role] decides which notifications
+// count, and limits their duration. Set the state of the Brake after each notification, and again at the time that
+// Next returns, because a hold may outlast a stop. The zero Brake is open.
 type Brake struct {
 	state pause.State
 	until time.Time

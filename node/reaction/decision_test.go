@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// table is a host whose queue pair 0x11 sends to 0x22 of another one.
+// table is a host with the queue pair 0x11, which sends to 0x22 of another host.
 type table struct{ far netip.Addr }
 
 func (t table) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
@@ -74,7 +74,7 @@ func TestReact(t *testing.T) {
 	require.EqualValues(t, 10e9, f.Rate(), "news")
 	require.EqualValues(t, 100e9, h.Rate(), "without a trace HPCC learns nothing")
 
-	// Refused: the rate stays, but for what time does.
+	// A rejected notification does not change the rate; only time does.
 	forged := wiretest.Must(message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, cnp.Config{}))(t)
 	require.NotEqual(t, node.NoReason, hear(forged, 51*µs))
 	require.EqualValues(t, 10e9, f.Rate())

@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Four flows at a port of 40 Gbit/s, whose queue marks from 5 KB on and 1 % at 200 KB, with
-// a receiver that looks every 50 µs and no delay: the fluid model of DCQCN's authors has
-// a queue of 41.8 KB, α of 0.122 and 2,228 notifications a second and flow there (CoNEXT
-// 2016). Nothing of the laboratory is in this loop.
+// Four flows at a port of 40 Gbit/s. Its queue begins to mark at 5 KB, and marks 1 % at 200 KB. The receiver sends at
+// most one notification per 50 µs, and there is no delay: the fluid model of DCQCN's authors has a queue of 41.8 KB,
+// α of 0.122 and 2,228 notifications a second and flow there (CoNEXT 2016). This loop does not use the laboratory.
 func TestFixedPoint(t *testing.T) {
 	const (
 		flows  = 4
@@ -34,7 +33,7 @@ func TestFixedPoint(t *testing.T) {
 		all[i].DCQCNFlow = d.Start()
 		all[i].look = time.Duration(random.IntN(50_000))
 	}
-	var queue []int // whose packets wait
+	var queue []int // senders of the queued packets
 	depth, alpha, told, slots := 0., 0., 0., 0.
 	for now := time.Duration(0); now < end; now += slot {
 		at := start.Add(now)

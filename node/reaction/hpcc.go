@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// HPCCConfig is the configuration. The zero HPCCConfig is off: rates stay
-// what Line is.
+// HPCCConfig is the configuration. The zero HPCCConfig is off: rates stay at Line.
 type HPCCConfig struct {
 	Enabled   bool
 	Line, Min uint64 // bits a second; Line up to 2^50
@@ -52,17 +51,16 @@ type Hop struct {
 	TS      time.Duration // by the port's own clock
 }
 
-// An HPCC has the parameters of the flows that it starts: HPCC of Li et al.,
-// "HPCC: High Precision Congestion Control", SIGCOMM 2019, as its authors' code has
-// it, with the names of HPCC++ (draft-miao-ccwg-hpcc). What every hop of a path said of
-// itself comes back to the sender, and the rate follows the busiest hop.
+// An HPCC has the parameters of the flows that it starts: HPCC of Li et al., "HPCC: High Precision Congestion
+// Control", SIGCOMM 2019, as its authors' code has it, with the names of HPCC++ (draft-miao-ccwg-hpcc). The sender
+// receives the state of every hop of a path, and the rate follows the busiest hop.
 //
 //	with each acknowledgement    all hops, all fields         Acknowledged
 //	with a Fast CNP, option 2    the hops that were marked    Notified
 //
-// The trace of a Fast CNP is IOAM's, which has no field for the octets that a port has
-// sent, nor for its bandwidth: the latter is a parameter of [Hops], and without the
-// former a port is known to be busy only while packets wait.
+// The trace of a Fast CNP is an IOAM trace. IOAM has no field for the bandwidth of a port, which is a parameter of
+// [Hops], and none for the octets that a port has sent, without which a port is known to be busy only while packets
+// wait.
 type HPCC struct{ cfg HPCCConfig }
 
 // NewHPCC returns an HPCC, or a *[ConfigError]. An HPCCConfig that is off is not
@@ -136,9 +134,9 @@ func (f *HPCCFlow) Acknowledged(number, next uint64, hops []Hop) {
 	f.known = copy(f.l[:], hops)
 }
 
-// measureInflight estimates U from what the hops say now and said before, and reports whether it
-// could: some port's clock must have gone on. Products are made float64 one by
-// one, so that no machine joins them with a sum.
+// measureInflight estimates U from the current and the previous state of the hops, and reports whether it could: the
+// clock of at least one port must have advanced. Each product is converted to float64 separately, so that no machine
+// fuses it with a sum.
 func (f *HPCCFlow) measureInflight(hops []Hop) bool {
 	t := f.h.cfg.BaseRTT.Seconds()
 	u, tau := -1., 0.
@@ -184,12 +182,12 @@ func (f *HPCCFlow) computeRate(updateRc bool) {
 	}
 }
 
-// Notified tells of a Fast CNP with the hops of its trace. Where packets wait at a
-// port it sends all that it can: u = 1 + qlen/(B·T). Of a port where none wait nothing is
-// known, and if there are no others, the news changes nothing.
+// Notified processes a Fast CNP with the hops of its trace. A port with waiting packets sends at line rate: u = 1 +
+// qlen/(B·T). The load of a port without waiting packets is unknown; if there are no other ports, the rate does not
+// change.
 //
-// Nothing comes back while all is well. So a flow that reacts to notifications and no
-// acknowledgements adds R_AI in each T that brings none: see [HPCCFlow.Next].
+// Without congestion there are no notifications. So a flow that reacts to notifications instead of acknowledgements
+// adds R_AI in each T without one: see [HPCCFlow.Next].
 func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
 	if !f.h.cfg.Enabled {
 		return

@@ -87,13 +87,13 @@ func TestHPCCHopsAndStages(t *testing.T) {
 	require.InDelta(t, math.Min((base+80e6)*9.5+40e6, 100e9), float64(f.Rate()), 1000)
 
 	before := f.Rate()
-	f.Acknowledged(51, 60, at(9)[:2]) // another path begins anew
+	f.Acknowledged(51, 60, at(9)[:2]) // a new path resets the state
 	require.Equal(t, before, f.Rate())
 	f.Acknowledged(52, 60, nil)
 	require.Equal(t, before, f.Rate())
 }
 
-// Whatever the hops say, the rate stays between the least and the port's.
+// The rate stays between the minimum and the port's rate for any state of the hops.
 func TestHPCCHostile(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := hpccFlow(t, func(*HPCCConfig) {})
@@ -168,7 +168,7 @@ func TestHPCCNotifiedStepByStep(t *testing.T) {
 	_, ok = f.Next()
 	require.False(t, ok)
 
-	// u = 1 + 62,500 ÷ 125,000 = 1.5, and U is that at once; R = 100·0.95÷1.5 + 0.1.
+	// u = 1 + 62,500 ÷ 125,000 = 1.5, and U takes this value immediately; R = 100·0.95÷1.5 + 0.1.
 	f.Notified(waiting(62_500), at(0))
 	require.InDelta(t, 1.5, f.Use(), 1e-12)
 	first := 100e9*0.95/1.5 + 100e6
@@ -229,7 +229,7 @@ func TestHPCCTwoHistories(t *testing.T) {
 	require.EqualValues(t, 1, b.Use())
 }
 
-// At 400 Gbit/s and more nothing overflows, whatever the hops say.
+// At 400 Gbit/s and more nothing overflows, for any state of the hops.
 func TestHPCCFastPorts(t *testing.T) {
 	for _, line := range []uint64{400e9, 1600e9, maxLine} {
 		f := hpccFlow(t, func(c *HPCCConfig) { c.Line, c.BaseRTT, c.RAI = line, time.Hour, maxLine })
@@ -253,7 +253,7 @@ func TestHops(t *testing.T) {
 		63, 0, 0, 7, 0, 0, 0x10, 0, 0, 0, 0, 5, 0, 1, 0x86, 0xA0, // node 7 at 4096 s and 5 ns: 100,000
 		64, 0, 0, 6, 0, 0, 0x0F, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0, // node 6 at 4095 s and 1 ns: none
 		65, 0, 0, 5, 0, 0, 0x0F, 0xFF, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, // node 5 does not say
-		66, 0, 0, 9, 0, 0, 0x0F, 0xFF, 0, 0, 0, 0, 0, 0, 0, 9, // node 9: nobody knows its bandwidth
+		66, 0, 0, 9, 0, 0, 0x0F, 0xFF, 0, 0, 0, 0, 0, 0, 0, 9, // node 9: unknown bandwidth
 	}
 	var trace ioam.Trace
 	require.NoError(t, trace.Decode(ioam.Option{Type: ioam.OptTypePreallocated, Data: data}))

@@ -1,14 +1,14 @@
-// Package reaction is the reaction point: how a sender's queue pair slows down
-// when it is notified, and speeds up again.
+// Package reaction is the reaction point: the algorithms by which a sender's queue pair slows down when it is
+// notified, and speeds up again.
 //
 // The drafts leave this open. The package has:
 //
-//	[DCQCN]  to CNPs and Fast CNPs alike: to when one comes, not to what it says
-//	[HPCC]   to what the ports on the way say, by acknowledgements or in the trace of a Fast CNP
-//	[Brake]  to PPFC, laid over either
+//	[DCQCN]  reacts to the arrival of a CNP or Fast CNP, not to its content
+//	[HPCC]   reacts to the state of the ports of the path, in acknowledgements or in the trace of a Fast CNP
+//	[Brake]  reacts to PPFC, on top of either
 //
-// In goes what package sender decided, how much was sent, and the time. Out comes a rate,
-// and when to look again.
+// The input is the decisions of package sender, the number of octets sent, and the time. The output is a rate, and
+// the time of its next change.
 //
 // DCQCN is that of Zhu et al., "Congestion Control for Large-Scale RDMA
 // Deployments", SIGCOMM 2015:
@@ -19,14 +19,12 @@
 //	      │     notified
 //	      └──────────────────────────────────── time, octets sent
 //
-// There is no single DCQCN: [PaperDCQCN] has the parameters of the paper, [ConnectX]
-// what a vendor documents of network cards. Rates are whole numbers of bits a
-// second and α is a fraction of 32 bits, so that the same input gives the same rates on every
-// machine.
+// There is no single DCQCN: [PaperDCQCN] has the parameters of the paper, [ConnectX] those that
+// a vendor documents for its network cards. Rates are whole numbers of bits a second and α is a fraction of 32 bits,
+// so that the same input gives the same rates on every machine.
 //
-// A [DCQCN] is shared by the queue pairs of a port, a [DCQCNFlow] is the state of one.
-// Neither has a clock: what happens is told with its time, and Next says when to
-// look again.
+// A [DCQCN] is shared by the queue pairs of a port, a [DCQCNFlow] is the state of one. Neither has a clock: every
+// call has the time of its event, and Next returns the time of the next update.
 //
 // Experimental: this package may change in a minor release.
 package reaction
@@ -37,15 +35,15 @@ import (
 	"time"
 )
 
-// DCQCNConfig is the configuration. The zero DCQCNConfig is off: rates stay what
-// Line is. Rates are in bits a second, 2^50 at most.
+// DCQCNConfig is the configuration. The zero DCQCNConfig is off: rates stay at Line. Rates are in bits a second, 2^50
+// at most.
 type DCQCNConfig struct {
 	Enabled bool
 	Line    uint64 // the rate of the port, at which each flow starts
 	Min     uint64 // lowest rate after a cut
 
-	// Gain is g: how far one update moves α, above 0 and below 1. FirstAlpha is α
-	// before the first notification, from 0 to 1.
+	// Gain is g, the weight of one update of α, above 0 and below 1. FirstAlpha is α before the first notification,
+	// from 0 to 1.
 	Gain, FirstAlpha float64
 
 	// AlphaTimer is τ': after that long without a notification α falls. Where
@@ -70,11 +68,10 @@ type DCQCNConfig struct {
 	ByteCounter uint64
 	Stages      uint32 // F
 
-	// Additive is the increase of the target rate in a stage after those: R_AI.
-	// Hyper is that when timer and byte counter have both passed them, or the
-	// timer one stage more where it is alone: R_HAI. Where HyperGrows is set, it is
-	// multiplied by how many stages both have behind fast recovery. 0 Hyper: it stays
-	// Additive.
+	// Additive is R_AI, the increase of the target rate in each stage after fast recovery. Hyper is R_HAI, the
+	// increase after timer and byte counter have both passed fast recovery; without a byte counter it begins one
+	// stage later. With HyperGrows, Hyper is multiplied by the number of stages that both have completed after fast
+	// recovery. If Hyper is 0, the increase stays Additive.
 	Additive, Hyper uint64
 	HyperGrows      bool
 }

@@ -161,7 +161,7 @@ func TestAlphaByTimer(t *testing.T) {
 	require.Zero(t, f.Alpha(start.Add(time.Hour)))
 }
 
-// What one flow lived through is not another's: α is its own, not the port's.
+// The history of one flow does not affect another: α belongs to the flow, not to the port.
 func TestTwoHistories(t *testing.T) {
 	d := wiretest.Must(NewDCQCN(PaperDCQCN(40e9)))(t)
 	a, b := d.Start(), d.Start()

@@ -20,8 +20,8 @@ type TableConfig struct {
 	// DCQCN reacts to CNPs and Fast CNPs. Its Line is that of the table.
 	DCQCN DCQCNConfig
 
-	// HPCC, where it is on, reacts to the Fast CNPs whose trace has the depth of queues, in place of DCQCN. The slower
-	// of the two counts.
+	// HPCC, if enabled, reacts in place of DCQCN to the Fast CNPs with a trace of queue depths. The slower of the two
+	// counts.
 	HPCC HPCCConfig
 	// Bandwidth is that of each port in a trace, in bits a second, as IOAM has no field for it. 0 stands for Line.
 	Bandwidth uint64
@@ -169,7 +169,7 @@ func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 // React carries out the request of a decision about a flow of the host: [node.RequestSlowDown] as React of a
 // [DCQCNFlow] and of an [HPCCFlow] do, [node.RequestStop], [node.RequestHold] and [node.RequestResume] by a [Brake].
 // It reports whether the decision asks for any of these. The caller names the flow, as a CNP does not; a decision
-// that was rejected, or whose queue pair is not known, is about none.
+// that rejects a message, or has no known queue pair, is about no flow.
 func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
 	pauses := d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestHold ||
 		d.Request == node.RequestResume)

@@ -47,8 +47,8 @@ func taken(changes iter.Seq[Order]) {
 	}
 }
 
-// Three flows of one table, two of them of one destination, have the rates of reaction points that know nothing of a
-// table, whatever is told when.
+// Three flows of one table, two of them to one destination, have the rates of separate reaction points, for any
+// sequence of events.
 func TestTableIsItsFlows(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -158,8 +158,8 @@ func TestTableReactsToNewsOnly(t *testing.T) {
 	require.Empty(t, slices.Collect(off.Changes(start)))
 }
 
-// A stop ends with its time or a resume, a hold goes on behind it at the rate that there was, and nothing lasts longer
-// than MaxPause.
+// A stop ends at its time or with a resume. A hold continues after the stop at the rate of the time of its request.
+// Nothing lasts longer than MaxPause.
 func TestTablePauses(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.MaxPause = 5 * time.Millisecond })
 	id := FlowID{far, 0x22}
@@ -199,8 +199,8 @@ func TestTableEvicts(t *testing.T) {
 	require.Len(t, slices.Collect(table.All()), 2)
 }
 
-// A trace that says how long a queue is goes to HPCC: u = 1 + 125,000 octets / (100 Gbit/s · 10 µs) = 2, and the rate
-// 100 Gbit/s · 0.95/2 + R_AI. A Fast CNP without one goes to DCQCN, and the slower one counts.
+// A trace with the depth of a queue goes to HPCC: u = 1 + 125,000 octets / (100 Gbit/s · 10 µs) = 2, and the rate is
+// 100 Gbit/s · 0.95/2 + R_AI. A Fast CNP without a trace goes to DCQCN, and the slower of the two rates counts.
 func TestTableHPCC(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.HPCC = PaperHPCC(100e9, 10*µs) })
 	id := FlowID{far, 0x22}
@@ -215,7 +215,7 @@ func TestTableHPCC(t *testing.T) {
 	require.True(t, table.React(accepted(message.FastCNP), id, start))
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
 
-	// A queue behind the hops that are looked at is not known.
+	// A queue after the first MaxHops hops is ignored.
 	table.forgetAll()
 	trace.Data = append(make([]byte, 8*MaxHops), trace.Data...)
 	require.True(t, table.React(d, id, start))

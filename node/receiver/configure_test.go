@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In the midst of a sequence: limits keep what they hold, what is known stays, and what cannot work changes nothing.
+// A new configuration in the midst of a sequence keeps the state of the limits and the known pairs. An invalid one
+// changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
 	cfg.PerFlow, cfg.Out, cfg.MaxFlows = time.Hour, node.Rate{PerSecond: 1e-3, Burst: 3}, 64

@@ -17,7 +17,7 @@ func Example() {
 	sender, self := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
 	now := time.Unix(1795254649, 0)
 
-	// Who sends to queue pair 17 is learned from what Receive sees of other packets.
+	// The sender to queue pair 17 is learned from other packets that Receive sees.
 	pairs := qpmap.New(qpmap.Config{})
 	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: self, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
 	r, err := receiver.New(receiver.Config{Enabled: true, Self6: self, QPs: pairs, PerFlow: 50 * time.Microsecond})

@@ -180,7 +180,7 @@ func (r *Role) appendAnswer(
 }
 
 // senderKey returns the key of the limits, by the fields that the notification names: for a CNP the sender's address
-// and queue pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
+// and queue pair, regardless of the queue pair of this host to which the data went; for a Fast CNP the flow.
 func (r *Role) senderKey(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
 		return role.Hash(&d.Flow, r.memory.Seed())

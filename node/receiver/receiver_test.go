@@ -53,7 +53,7 @@ func opcode(op bth.Opcode) func(*rocev2.Packet) {
 	return func(p *rocev2.Packet) { p.BTH.Opcode = op }
 }
 
-// pairs knows who sends to queue pair 0x11: 0x22.
+// pairs maps queue pair 0x11 to its sender, 0x22.
 func pairs(t testing.TB) *qpmap.Map {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 0x11}},
@@ -156,7 +156,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// What asks for no CNP, and what is refused.
+// TestRefusals checks packets that lead to no CNP, and packets that are rejected.
 func TestRefusals(t *testing.T) {
 	tunnelled := func() *rocev2.Packet {
 		inner := isMarked(t)
@@ -213,8 +213,8 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, node.ReasonDisabled, d.Reason)
 }
 
-// One CNP stands for all packets of a flow that were marked within the interval,
-// whatever their number; exactly one interval later there is another.
+// One CNP stands for all packets of a flow that were marked within the interval; exactly one interval later there is
+// another.
 func TestInterval(t *testing.T) {
 	cfg := config(t)
 	cfg.PerFlow = 50 * time.Microsecond
@@ -233,7 +233,7 @@ func TestInterval(t *testing.T) {
 	_, d := receive(r, nil, isMarked(t, v4), now.Add(199*time.Microsecond)) // another flow
 	require.Equal(t, message.CNP, d.Message)
 
-	// What was refused did not begin an interval.
+	// A rejected packet does not begin an interval.
 	r = made(t, cfg)
 	damaged := isMarked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
@@ -310,9 +310,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// The interval goes by what the notification names: a flood of forged datagrams, to
-// whatever queue pairs of this host, brings one sender's queue pair no more CNPs
-// than one flow does.
+// The interval is kept by the fields that the notification names: a flood of forged datagrams to any queue pairs of
+// this host brings one sender's queue pair no more CNPs than one flow does.
 func TestIntervalOfWhatIsNamed(t *testing.T) {
 	cfg := config(t)
 	cfg.PerFlow = 100 * time.Millisecond
@@ -384,7 +383,7 @@ func TestRate(t *testing.T) {
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
 	}
 
-	// What the rate refuses does not begin an interval.
+	// A packet rejected by the rate does not begin an interval.
 	cfg.PerFlow, cfg.Out = time.Hour, node.Rate{PerSecond: 1}
 	r = made(t, cfg)
 	for i, c := range []struct {
@@ -397,8 +396,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Two capture queues whose clocks are 200 ms apart take turns: not one CNP more
-// than the limits say.
+// Two capture queues with clocks 200 ms apart take turns: there are no more CNPs than the limits allow.
 func TestTwoClocks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -455,7 +453,7 @@ func TestOrder(t *testing.T) {
 				second.make(&cfg, &what)
 			}
 			r := made(t, cfg)
-			receive(r, nil, isMarked(t, ud(5, 5)), now) // takes what the rate has
+			receive(r, nil, isMarked(t, ud(5, 5)), now) // uses up the rate
 			p := isMarked(t, what.change...)
 			if what.damaged {
 				p.IP[len(p.IP)-20] ^= 1
@@ -473,8 +471,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Without a seed each receiver has one of its own: what pushes flows out of the
-// table of one does not do so in another.
+// Without a configured seed each receiver has a random one: the flows that evict others from the table of one
+// receiver do not do so in another.
 func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [200]bool) {
 		cfg := config(t)
@@ -534,7 +532,7 @@ func BenchmarkReceive(b *testing.B) {
 	})
 }
 
-// The memory of a receiver is what its documentation says.
+// The memory of a receiver is the documented size.
 func TestMemory(t *testing.T) {
 	cfg := config(t)
 	cfg.PerFlow = time.Second

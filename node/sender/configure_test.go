@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In the midst of a sequence: what was reported and where datagrams go stays, limits keep what they hold, and what
-// cannot work changes nothing.
+// A new configuration in the midst of a sequence keeps the reports, the destinations of datagrams and the state of
+// the limits. An invalid one changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := config(t)
 	cfg.QPs, cfg.Window, cfg.AcceptedPerSource, cfg.MaxQPs = nil, time.Hour, node.Rate{PerSecond: 1}, 64

@@ -58,8 +58,7 @@ func TestNoWayAround(t *testing.T) {
 	require.NotEqual(t, port, d.SrcPort(flow, port, now.Add(time.Second)))
 }
 
-// A port that is reported again and again is one port: the flow leaves it, and what
-// was reported of other ports stays.
+// A port that is reported repeatedly is one port: the flow avoids it, and the reports of other ports are kept.
 func TestReportedAgain(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: 1})

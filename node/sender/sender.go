@@ -34,13 +34,13 @@ type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
 
-	// Accept has the nodes of the network whose notifications are accepted (FAST section 5). Receivers need not be in
-	// it: their notifications about a flow are accepted if they come from the flow's own destination, and QPs know the
-	// flow.
+	// Accept has the nodes of the network from which notifications are accepted (FAST section 5). Receivers need not
+	// be in it: a notification of a receiver about a flow is accepted if it comes from the flow's own destination,
+	// and QPs know the flow.
 	Accept *acl.List
 
-	// ReceiversSendNone: the receivers of this network send no Fast CNPs. A Fast CNP whose source is its original
-	// destination is then accepted only from the access list, too. CNPs of receivers are accepted as before.
+	// ReceiversSendNone: the receivers of this network send no Fast CNPs. A Fast CNP from its original destination is
+	// then accepted only if that is in the access list. CNPs of receivers are accepted as before.
 	ReceiversSendNone bool
 
 	// AllowTunnel: accept notifications inside another IP header, although other access lists on the way, and the
@@ -48,10 +48,10 @@ type Config struct {
 	AllowTunnel bool
 
 	// QPs are the host's queue pairs. A receiver's CNP names one of the host's queue pairs, and is accepted if that
-	// queue pair sends to the receiver. A [QPTable] is asked just that. Other Pairs are asked twice: which queue pair
-	// of the receiver sends to the named one, and whether the named one sends back to it. So they must know both
-	// directions, as a [qpmap.Map] does of connections. Of datagrams (UD) a Map knows one direction only, so the
-	// Sender itself remembers where the host's own datagrams go.
+	// queue pair sends to the receiver. A [QPTable] answers this in one look-up. Other Pairs need two: one for the
+	// queue pair of the receiver that sends to the named one, and one to check that the named one sends back to it.
+	// So they must know both directions, as a [qpmap.Map] does of connections. A Map knows only one direction of
+	// datagrams (UD), so the Role itself stores the destinations of the host's own datagrams.
 	QPs node.Pairs
 
 	// Accepted and AcceptedPerSource are the rates of accepted notifications, of all and of each source. A refused
@@ -80,9 +80,10 @@ type QPTable interface {
 	Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool)
 }
 
-// A Role decides for one host. Config.Window joins, and datagrams teach, only what the same instance sees: reports
-// about one queue pair come from several sources, and the host's own packets from one. So several instances, on several
-// cores, can share out the sources only where Window is 0 and Config.QPs is a [QPTable].
+// A Role decides for one host. Config.Window covers only reports to the same instance, and only datagrams seen by the
+// same instance teach. Reports about one queue pair come from several sources, and the host's own packets from one.
+// So several instances, on several cores, can divide the sources among them only if Window is 0 and Config.QPs is a
+// [QPTable].
 type Role struct {
 	cfg      Config
 	self     role.Self

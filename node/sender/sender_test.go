@@ -101,7 +101,7 @@ func made(t testing.TB, cfg sender.Config) *sender.Role {
 	return wiretest.Must(sender.New(cfg))(t)
 }
 
-// An event is what the tests look at in a Decision that is no refusal.
+// An event has the fields of a Decision that the tests compare, unless it rejects the packet.
 type event struct {
 	Kind     message.Kind
 	From     netip.Addr
@@ -123,7 +123,7 @@ var types = map[node.Request]ppfc.Type{
 	node.RequestHold: ppfc.Hold,
 }
 
-// receive returns ReasonNotOurs also for what a sender has no say in, whether it learns from it or not.
+// receive returns ReasonNotOurs also for packets that a sender ignores or only learns from.
 func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Time) (e event, reason node.Reason) {
 	frame.Decode(packet, o)
 	_, d := s.Receive(nil, &frame, node.Event{Now: now})
@@ -168,7 +168,7 @@ func connect(t testing.TB, cfg *sender.Config, dst netip.Addr, destQP, qp uint32
 		qpmap.Pair{SrcQP: destQP}))
 }
 
-// What is accepted, and what it says.
+// TestAccepted checks the notifications that are accepted, and their content.
 func TestAccepted(t *testing.T) {
 	key6 := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	stop := ppfc.Extension{Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}
@@ -231,8 +231,8 @@ func changed(t testing.TB, packet []byte, at int, to uint8, right bool) []byte {
 	return b
 }
 
-// What is refused, and in which order that is looked at: each packet has the
-// faults of the rows below as well, where it can.
+// TestRefused checks the packets that are rejected, and the order of the reasons: each packet has the faults of the
+// rows below as well, if it can.
 func TestRefused(t *testing.T) {
 	stranger := netip.MustParseAddr("2001:db8:bad::1")
 	unknown := congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
@@ -339,7 +339,7 @@ func TestRefused(t *testing.T) {
 	require.EqualValues(t, 0x22, e.SrcQP)
 }
 
-// oneWay knows who sends to the host.
+// oneWay knows the queue pairs that send to the host.
 type oneWay struct{ node.Pairs }
 
 func (p oneWay) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
@@ -392,8 +392,7 @@ func (q table) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 	return known && to == dst, known
 }
 
-// A host's own table says at once whether a queue pair is one of the host's, and
-// where it sends.
+// A single look-up in a QPTable finds whether a queue pair belongs to the host, and its destination.
 func TestQPTable(t *testing.T) {
 	cfg := config(t)
 	cfg.QPs = table{0x22: dst6, 0x24: dst6.Next()}
@@ -427,7 +426,7 @@ func TestDatagrams(t *testing.T) {
 	observe(s, congested(t), now)                                             // no datagram
 	var inside rocev2.Packet
 	require.NoError(t, inside.DecodeIP(tunnelled(datagram().IP)))
-	observe(s, &inside, now) // of nobody knows whom
+	observe(s, &inside, now) // sender unknown because of the tunnel
 	require.Equal(t, node.ReasonUnknownQP, reason(receiverCNP(t, congested(t), 0), 0))
 	require.Equal(t, node.ReasonUnknownQP, reason(about, 0))
 	observe(s, datagram(), now)
@@ -442,8 +441,8 @@ func TestDatagrams(t *testing.T) {
 	observe(made(t, sender.Config{}), datagram(), now) // off: nothing is recorded, and nothing breaks
 }
 
-// What has a Fast CNP option, and whose it is, goes by the configured types, in what
-// is accepted and in what is refused.
+// The configured option types decide which packets have a Fast CNP option, and which option it is, for accepted and
+// for rejected packets.
 func TestConfiguredCodePoints(t *testing.T) {
 	points := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
 	fast := func(from netip.Addr, about *rocev2.Packet) []byte {
@@ -478,7 +477,7 @@ func TestConfiguredCodePoints(t *testing.T) {
 	}
 }
 
-// The rate is that of all notifications together, whoever sends them.
+// The rate limits the notifications of all sources together.
 func TestRate(t *testing.T) {
 	cfg := config(t)
 	cfg.Accepted = node.Rate{PerSecond: 10, Burst: 2}
@@ -498,7 +497,7 @@ func TestRate(t *testing.T) {
 		require.Equal(t, c.reason, reason, "packet %d", i)
 	}
 
-	// What the rate refuses takes nothing from its source.
+	// A notification rejected by the rate is not charged to its source.
 	cfg.AcceptedPerSource, cfg.Accepted = node.Rate{PerSecond: 1.0 / 3600}, node.Rate{PerSecond: 1}
 	s = made(t, cfg)
 	for i, c := range []struct {
@@ -514,8 +513,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Two capture queues whose clocks are 200 ms apart take turns: not one notification
-// more is accepted than the limits say, and none more is news than the window says.
+// Two capture queues with clocks 200 ms apart take turns: no more notifications are accepted than the limits allow,
+// and no more are new than the window allows.
 func TestTwoClocks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -543,14 +542,13 @@ func TestTwoClocks(t *testing.T) {
 	}
 }
 
-// Of two faults of a packet the one that is cheaper to see is named: who speaks
-// before what is said.
+// For a packet with two faults, the reason is the one that is cheaper to check: its source comes before its content.
 func TestOrder(t *testing.T) {
 	type packet struct {
 		to, from  netip.Addr
 		destQP    uint32
 		tunnelled bool
-		option    bool // whose length is wrong
+		option    bool // has an option of wrong length
 		damaged   bool
 	}
 	faults := []struct {
@@ -574,7 +572,7 @@ func TestOrder(t *testing.T) {
 				second.make(&cfg, &what)
 			}
 			s := made(t, cfg)
-			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now) // takes what the rate has
+			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now) // uses up the rate
 			b := fastCNP(t, what.from, congested(t,
 				func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = what.to, what.destQP }))
 			if what.option {
@@ -621,8 +619,8 @@ func tunnelled(inner []byte) []byte {
 	return append(b, inner...)
 }
 
-// Without a seed each sender has one of its own: what pushes sources out of the
-// table of one does not do so in another.
+// Without a configured seed each sender has a random one: the sources that evict others from the table of one sender
+// do not do so in another.
 func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [100]bool) {
 		cfg := config(t)
@@ -664,7 +662,7 @@ func TestAgain(t *testing.T) {
 		{50, fast, true}, // a small step back is waited out
 		{199, fast, true},
 		{200, fast, false},
-		{-2_000_000, fast, true}, // a large one begins the window anew
+		{-2_000_000, fast, true}, // a large step back restarts the window
 		{-2_000_000 + 99, fast, true},
 		{-2_000_000 + 100, fast, false},
 	} {
@@ -705,9 +703,8 @@ func TestPerSource(t *testing.T) {
 	}
 }
 
-// Floods of forged notifications, each from another source and about another
-// flow: no memory beyond that of the start, nothing is accepted, and what is true
-// is accepted all the same.
+// A flood of forged notifications, each from another source and about another flow, takes no memory beyond that of
+// the start. None is accepted, while genuine notifications still are.
 func TestFlood(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxSources, cfg.MaxQPs, cfg.AcceptedPerSource, cfg.Window = 64, 64, node.Rate{PerSecond: 1}, time.Second
@@ -766,8 +763,8 @@ func TestNoAllocs(t *testing.T) {
 	})
 }
 
-// Whatever arrives: no panic, and what is accepted comes from the list or, if it
-// is a receiver's, is about one of the host's own flows.
+// No packet causes a panic. An accepted notification comes from a node on the list or, if it comes from a receiver,
+// is about one of the host's own flows.
 func FuzzReceive(f *testing.F) {
 	f.Add(fastCNP(f, sw, congested(f)))
 	f.Add(fastCNP(f, dst6, congested(f, traced(f))))
@@ -849,7 +846,7 @@ func ExampleDetour() {
 	// true
 }
 
-// The memory of a sender and of a detour table is what their documentation says.
+// The memory of a sender and of a detour table is the documented size.
 func TestMemory(t *testing.T) {
 	cfg := config(t)
 	cfg.AcceptedPerSource = node.Rate{PerSecond: 1}

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer is what is said of every flow.
+// answer is a node.Pairs that returns the same error for every flow.
 type answer struct{ err error }
 
 func (a answer) SourceQP(qpmap.Key, time.Time) (qpmap.Pair, error) {

@@ -395,8 +395,8 @@ type Pace struct {
 	all  *limit.Bucket
 }
 
-// Configure sets the rate of all, and for how many keys the last time is kept if there is a least one. What
-// the limits hold stays.
+// Configure sets the rate of all messages. If interval is above 0, it allocates room for the last times of maxKeys keys
+// once. The state of the limits is kept.
 func (p *Pace) Configure(all node.Rate, interval time.Duration, maxKeys int) {
 	if p.all = p.all.With(limit.Rate(all)); p.each == nil && interval > 0 {
 		p.each = limit.NewEvery(maxKeys)

@@ -28,7 +28,8 @@ var (
 	prefix = netip.MustParsePrefix
 )
 
-// What a packet is by its opcode, and why nothing answers it (BTH opcodes of IBTA 9.2; 0x81 is a CNP).
+// The opcode of a packet gives its kind, and the reason for not answering it (BTH opcodes of IBTA 9.2; 0x81 is a
+// CNP).
 func TestKindOf(t *testing.T) {
 	for _, row := range []struct {
 		op     bth.Opcode
@@ -99,8 +100,8 @@ func TestToPort(t *testing.T) {
 	require.Equal(t, node.ReasonNotOurs, role.ToPort(&d, &f, 0), "a fragment that shows no port has not port 0")
 }
 
-// What is in a frame, through IP in IP alone.
-// A copy from a mirror was sent to another node: it is no packet of this one, to the port or with BECN set.
+// A mirrored copy was sent to another node. It is not a packet of this one, even with the port of a message or BECN
+// set.
 func TestMirrored(t *testing.T) {
 	const erspan2 = "100088be 00000001 10000000 00000000 020000000003 020000000004 86dd"
 	cnp := hex.EncodeToString(ipv6(17, "c000 12b7 0028 0000 8100ffff40000012 00000000"+strings.Repeat("00", 20)))
@@ -165,7 +166,7 @@ func TestSelfCheck(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		self  role.Self
-		check string // what is wrong, if not for Needed alone
+		check string // expected error, if it does not come from Needed
 	}{
 		{"both", role.Self{V4: host4, V6: host6}, ""},
 		{"IPv4", role.Self{V4: host4}, ""},
@@ -294,7 +295,7 @@ func TestMemorySeed(t *testing.T) {
 	require.EqualError(t, err, "x: the Seed cannot change: tables are in use")
 }
 
-// The list comes first; what one limit refuses takes nothing from the other.
+// The access list is checked first. A message rejected by one limit is not charged to the other.
 func TestIntake(t *testing.T) {
 	var i role.Intake
 	a, b, c := addr("10.0.0.1"), addr("10.0.0.2"), addr("10.0.0.3")
@@ -317,7 +318,7 @@ func TestIntake(t *testing.T) {
 	require.Equal(t, node.ReasonLimited, i.Admit(c, start.Add(time.Second)))
 	require.Equal(t, node.NoReason, i.Admit(b, start.Add(2*time.Second)))
 
-	// Other rules keep what the limits hold: nothing of all, of b one, and c is a new source.
+	// A new configuration keeps the state of the limits: nothing of all, of b one, and c is a new source.
 	i.Configure(acl.New(prefix("10.0.0.0/30"), prefix("10.1.0.0/24")), node.Rate{PerSecond: 2, Burst: 3},
 		node.Rate{PerSecond: 1, Burst: 1}, 64, 1)
 	require.Equal(t, node.ReasonLimited, i.Admit(stranger, start.Add(2*time.Second)))
@@ -368,7 +369,8 @@ func TestPace(t *testing.T) {
 	require.True(t, none.Ready(1, 10*ms, start))
 }
 
-// A Pace's limits see the time even when the other one refuses: after a long step back of it both go on from there.
+// Both limits of a Pace see the time of each packet, even if the other one rejects it: after a long step back of time
+// both recover.
 func TestPaceSeesTheTime(t *testing.T) {
 	var p role.Pace
 	p.Configure(node.Rate{PerSecond: 1, Burst: 1}, time.Second, 64)
