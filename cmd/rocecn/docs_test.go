@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the outputs in the documents anew")
 
-// What the documents show is what the tool prints: every line of a console
-// block that begins with $ is run by a shell in the root of the module.
+// TestDocuments runs every console line that begins with $ in a shell in the root of the module, and compares its
+// output with the document.
 func TestDocuments(t *testing.T) {
 	root := filepath.Dir(wiretest.Path(t))
 	self := wiretest.Must(os.Executable())(t)
@@ -104,8 +104,8 @@ func TestDocumentsNameEveryCommand(t *testing.T) {
 	}
 }
 
-// startListener starts a command that waits for datagrams, and returns what gives all
-// of its output when it has ended.
+// startListener starts a command that waits for datagrams. end waits until the command ends and returns its whole
+// output.
 func startListener(t *testing.T, cmd *exec.Cmd) (end func() string) {
 	t.Helper()
 	out := wiretest.Must(cmd.StdoutPipe())(t)

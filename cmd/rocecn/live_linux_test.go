@@ -57,7 +57,7 @@ func line(t *testing.T, text string) string {
 	return rest
 }
 
-// lines are what the tool prints for a file.
+// lines returns the output of the tool for a file.
 func lines(t *testing.T, file string) (all []string) {
 	t.Helper()
 	var out, messages bytes.Buffer
@@ -69,8 +69,8 @@ func lines(t *testing.T, file string) (all []string) {
 	return all
 }
 
-// What goes over a cable comes out of inspect -i, frame by frame, as it comes
-// out of a capture file, and an interrupt ends with the summary.
+// inspect -i prints the frames on a cable, one by one, exactly as inspect prints them from a capture file. An
+// interrupt ends it with the summary.
 func TestLiveInspect(t *testing.T) {
 	socket := cable(t)
 	frames := liveFrames(t)
@@ -103,7 +103,7 @@ func TestLiveInspect(t *testing.T) {
 	require.Contains(t, p.messages.String(), "dropped by the kernel: 0\n")
 }
 
-// What pairs -i sees on a cable are the pairs that it finds in the capture.
+// pairs -i finds the same pairs on a cable as pairs finds in the capture.
 func TestLivePairs(t *testing.T) {
 	socket := cable(t)
 	witness := wiretest.Must(netio.OpenPackets(netio.PacketConfig{Interface: "far"}))(t)
@@ -137,7 +137,7 @@ func TestLivePairs(t *testing.T) {
 	require.Equal(t, 2, p.ProcessState.ExitCode())
 }
 
-// What -listen serves is what came until then, and an interrupt ends it.
+// -listen serves the metrics of the packets received so far, and an interrupt ends it.
 func TestLiveListen(t *testing.T) {
 	socket := cable(t)
 	out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput()
@@ -177,7 +177,7 @@ func TestLiveListen(t *testing.T) {
 	require.Contains(t, stdout.String(), `"dest_qp":19,`)
 }
 
-// awaitSocket waits until somebody captures on a device.
+// awaitSocket waits until a process captures on a device.
 func awaitSocket(t *testing.T, device string) {
 	t.Helper()
 	awaitSockets(t, device, 1)
@@ -201,9 +201,8 @@ func awaitSockets(t *testing.T, device string, want int) {
 	})
 }
 
-// tcpdump on any, which writes Linux cooked frames, and on the device: what it
-// captured reads the same. (Not so frames with two tags: of those the kernel and
-// libpcap leave the inner one where the IP header should be.)
+// tcpdump captures on any, which writes Linux cooked frames, and on the device. Both captures read the same, except
+// for frames with two tags: the kernel and libpcap leave the inner tag in place of the IP header.
 func TestTcpdumpAny(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	for _, link := range []string{"LINUX_SLL", "LINUX_SLL2"} {
@@ -253,8 +252,7 @@ func TestTcpdumpAny(t *testing.T) {
 	}
 }
 
-// What goes wrong with an interface is said in plain words, and the exit status
-// is 1.
+// Errors of an interface are printed in plain words, and the exit status is 1.
 func TestLiveErrors(t *testing.T) {
 	socket := cable(t)
 	p := tool(t, "inspect", "-i", "nowhere")
@@ -308,8 +306,7 @@ func TestLiveWithoutRights(t *testing.T) {
 		"rocecn inspect: lo: no rights: live capture needs root, or the capability CAP_NET_RAW\n")
 }
 
-// The kernel's own tunnels: what they carry is found, whatever the kernel
-// makes of the headers.
+// Packets in the kernel's own tunnels are found, with all headers that the kernel writes.
 func TestKernelTunnels(t *testing.T) {
 	inner := liveFrames(t)[0]
 	for _, c := range []struct{ name, option, device string }{

@@ -1,15 +1,14 @@
 // Command rocecn reads, answers and sends the congestion signals of RoCEv2.
 //
-//	rocecn FILE…                      what is in captures, one line a packet
+//	rocecn FILE…                      print the packets of captures, one line each
 //	rocecn COMMAND [flags] [arguments]
-//	rocecn version                    which version this is
+//	rocecn version                    print the version
 //
 // rocecn -h lists the commands, rocecn COMMAND -h prints the usage of one.
 //
-// An interrupt is the end of the input: what was read is finished, summaries
-// are printed, and the exit status is 0. A closed pipe, as with head, ends a
-// command quietly. The exit status is 1 when something failed, 2 when the
-// arguments are wrong.
+// An interrupt is the end of the input: packets already read are processed, summaries are printed, and the exit
+// status is 0. A closed pipe, as with head, ends a command quietly. The exit status is 1 when something failed, 2
+// when the arguments are wrong.
 package main
 
 import (

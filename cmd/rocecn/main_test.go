@@ -118,7 +118,7 @@ func TestUsage(t *testing.T) {
 	require.Contains(t, stderr, "rocecn inspect: missing.pcap: no such file or directory\n")
 }
 
-// What can be printed is, or the exit status says that it was not.
+// A command prints its output, or its exit status reports the failure.
 func TestNotPrinted(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"help", "run"}, {"version"}, {"completion"}} {
 		for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestNotPrinted(t *testing.T) {
 	}
 }
 
-// Files, also behind flags, are for inspect.
+// Arguments that are files, also after flags, are for inspect.
 func TestFiles(t *testing.T) {
 	file := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	var want, got bytes.Buffer
@@ -223,7 +223,7 @@ func TestInterruptedListen(t *testing.T) {
 	require.Empty(t, p.messages.String())
 }
 
-// A pipe that nobody reads any more ends every command quietly.
+// A pipe without a reader ends every command quietly.
 func TestClosedPipe(t *testing.T) {
 	file := wiretest.Path(t, "rxe-verbs6.pcap")
 	for _, args := range [][]string{

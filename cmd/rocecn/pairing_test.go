@@ -41,8 +41,7 @@ func named(t *testing.T, command, path string) map[string]map[float64]bool {
 	return all
 }
 
-// What pairs and flows say of the same capture is the same, of every capture
-// there is: for each flow of which a request was seen, the same queue pair.
+// pairs and flows agree about every capture in testdata: they name the same queue pair for each flow with a request.
 func TestPairsAndFlowsAgree(t *testing.T) {
 	wiretest.Alone(t)
 	captures := wiretest.Must(filepath.Glob(wiretest.Path(t, "*.pcap")))(t)
@@ -66,7 +65,7 @@ func TestPairsAndFlowsAgree(t *testing.T) {
 	require.Greater(t, flowsNamed, 50)
 }
 
-// requested tells whether flows has a line for a flow, a request of it, that is.
+// requested reports whether flows has a line for a request of a flow.
 func requested(t *testing.T, path, key string) bool {
 	t.Helper()
 	var out, messages bytes.Buffer

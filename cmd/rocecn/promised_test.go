@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What docs/stability.md promises of the tool is still there. What only the agent, flows -listen and rocecn host print
-// is held by the tests of their packages.
+// TestPromised compares the tool with the promises of docs/stability.md. The tests of the packages check the output
+// that only the agent, flows -listen and rocecn host print.
 func TestPromised(t *testing.T) {
 	wiretest.Once(t)
 	facts := map[string]bool{}
@@ -28,7 +28,7 @@ func TestPromised(t *testing.T) {
 	wiretest.Promised(t, "tool.txt", facts)
 }
 
-// output returns what the tool prints.
+// output returns the output of the tool.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer
@@ -57,7 +57,7 @@ func flags(t *testing.T, fact func(string, ...any)) {
 	}
 }
 
-// fields finds the fields of JSON in what is printed about captures, and what type they have.
+// fields finds the JSON fields that are printed about captures, with their types.
 func fields(t *testing.T, fact func(string, ...any)) {
 	real := func(name string) []string {
 		return []string{wiretest.Path(t, "real", name+".eth0.pcap.gz"), wiretest.Path(t, "real", name+".eth1.pcap.gz")}

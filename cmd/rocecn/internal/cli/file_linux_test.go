@@ -30,8 +30,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// The same file is the same under each of its names, and no other one; what is no
-// regular file can be read and written.
+// Same recognizes a file under each of its names. It never matches a file that is not regular, because such a file
+// can be read and written at the same time.
 func TestSame(t *testing.T) {
 	dir := t.TempDir()
 	a, b, link := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "link")
@@ -116,8 +116,7 @@ func TestSize(t *testing.T) {
 	require.NoError(t, in.Close())
 }
 
-// A file that replaces another one has its mode; a new one has that of any new
-// file, and nobody may execute it.
+// A file that replaces another one keeps its mode. A new file has the usual mode, without permission to execute.
 func TestReplaceKeepsMode(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page")
 	replace := func() fs.FileMode {

@@ -49,8 +49,7 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 	return 0, true
 }
 
-// FileSeed is the seed of tables that learn from files, so that what is said of a file
-// is always the same.
+// FileSeed is the seed of tables that learn from files, so that the output for a file is always the same.
 const FileSeed = 1
 
 // Seed returns FileSeed for files, and 0, a random one, for an interface: there
@@ -72,14 +71,12 @@ type Input struct {
 	closers []io.Closer  // standard input stays open
 }
 
-// Open opens the file of this name, or standard input for -, and finds out what
-// kind of capture it is. Whenever it is about to read, it calls beforeRead with
-// how many octets it has read so far: the time to hand out what a live capture
-// has given. An error of beforeRead becomes that of the input.
+// Open opens the file of this name, or standard input for -, and detects its format. Before each read it calls
+// beforeRead with the number of octets read so far, so that the caller can flush its output for a live capture. An
+// error of beforeRead is returned as the error of the input.
 //
-// The end of ctx is the end of the input. What a pipe still holds, or gets
-// within a moment, is read: tcpdump, interrupted by the same key, writes its
-// last packets then.
+// The end of ctx is the end of the input. Data that a pipe still holds, or receives shortly afterwards, is read:
+// tcpdump, interrupted by the same key, writes its last packets then.
 func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error) (*Input, error) {
 	return (&Inputs{Stdin: stdin}).Open(ctx, name, beforeRead, nil)
 }
@@ -135,7 +132,7 @@ func (in *Input) Next(r *capture.Record) error {
 	return err
 }
 
-// Dropped returns how many packets of a live capture the kernel dropped so far.
+// Dropped returns the number of packets of a live capture that the kernel has dropped so far.
 func (in *Input) Dropped() uint64 {
 	if in.live == nil {
 		return 0

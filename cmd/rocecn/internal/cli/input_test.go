@@ -38,8 +38,7 @@ func count(t *testing.T, in *Input) (packets int) {
 	}
 }
 
-// What a pipe gets in the moment after an interrupt is read: tcpdump writes
-// its last packets then.
+// Data that a pipe receives shortly after an interrupt is read: tcpdump writes its last packets then.
 func TestWriterInterruptedToo(t *testing.T) {
 	defer func(was time.Duration) { grace = was }(grace)
 	file := octetsOf(t)
@@ -108,7 +107,8 @@ func TestOpen(t *testing.T) {
 	require.ErrorIs(t, err, failing)
 }
 
-// What is said of a file is always the same; of what an interface sees nobody may know how it is kept.
+// The seed for files is fixed, so that their output is always the same. The seed for interfaces is random, so that a
+// remote host cannot predict the layout of a table.
 func TestSeed(t *testing.T) {
 	require.EqualValues(t, FileSeed, (&Inputs{}).Seed())
 	require.Zero(t, (&Inputs{Live: true}).Seed())

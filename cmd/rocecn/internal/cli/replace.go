@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// A Replacement is a file that is written beside the one whose name it gets with
-// Commit: until then, and where something fails, that one stays as it was.
-// A file that is not regular, such as a pipe, is written directly.
+// A Replacement is a temporary file that Commit renames to its final name. Until then, and after an error, the
+// previous file of that name is unchanged. A file that is not regular, such as a pipe, is written directly.
 type Replacement struct {
 	*os.File
 	to string // empty where the file itself is written

@@ -49,7 +49,7 @@ func TestReplace(t *testing.T) {
 	alone()
 
 	r = write("four")
-	require.NoError(t, r.Close()) // what was written is not sure to be there
+	require.NoError(t, r.Close()) // Commit cannot make sure that the data is stored
 	require.Error(t, r.Commit())
 	require.Equal(t, "three", content())
 	alone()

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Same reports whether the file of one name, or standard input for -, is that of
-// another: what is read cannot be written.
+// Same reports whether two names refer to the same file; - stands for standard input. A command must not write the
+// file that it reads.
 func Same(from string, stdin io.Reader, to string) bool {
 	var a os.FileInfo
 	var err error

@@ -91,7 +91,7 @@ func TestTOML(t *testing.T) {
 	require.Equal(t, 3, f.Table.Rules[1].N)
 }
 
-// Whatever is wrong is said with its key and its line.
+// Every error names the key and the line.
 func TestWhere(t *testing.T) {
 	for _, c := range []struct{ name, message string }{
 		{"name = 1", "line 1: name: 1: want text"},
@@ -138,7 +138,7 @@ func TestBadJSON(t *testing.T) {
 	}
 }
 
-// A key that is too long, or what is nested too deeply, is refused before it takes memory, with its line.
+// A key that is too long and a value that is nested too deeply are rejected with their line, before they take memory.
 func TestLongKeys(t *testing.T) {
 	nested := func(begin, middle, end string) string {
 		return strings.Repeat(begin, 9000) + middle + strings.Repeat(end, 9000)
@@ -182,7 +182,7 @@ func TestReadFile(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Whatever the octets are, they are read or refused.
+// Read accepts or rejects any octets without a panic.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"name": "a", "items": [{"n": 1}]}`))
 	f.Add([]byte("name = \"a\"\n[[items]]\nn = 1\n[table.deep]\n\"n\" = 1"))

@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What arrives is what -as says, else what the port says.
+// The flag -as selects the kind of message; without it, the port does.
 func TestKindOf(t *testing.T) {
 	for _, c := range []struct {
 		as   string

@@ -15,13 +15,12 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// payload returns what the UDP datagram in an IPv6 frame of messages.pcap holds.
+// payload returns the UDP payload of an IPv6 frame of messages.pcap.
 func payload(t *testing.T, frame int) []byte {
 	return wiretest.Capture(t, "messages.pcap")[frame-1].Data[14+40+8:]
 }
 
-// What arrives is printed, a line each, up to the number that was asked for, or
-// until an interrupt.
+// Each message is printed on a line, until the requested number is reached or an interrupt arrives.
 func TestReceive(t *testing.T) {
 	fcn, proxy := payload(t, 13), payload(t, 15)
 	for _, c := range []struct {
@@ -73,7 +72,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// What came while nobody read the output is not forgotten.
+// Messages that arrive while the output is not read are counted.
 func TestDropped(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

@@ -25,7 +25,7 @@ import (
 )
 
 const answerUsage = "usage: rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] " +
-	`[-long refuse|trim|fallback]
+	`[-long TREATMENT]
                      [-option-types N[,N]] -source ADDR IN OUT
 IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.
 `
@@ -34,11 +34,11 @@ IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard 
 // traffic and writes a capture of the Fast CNPs that a congested switch would send for it. It returns the exit
 // status.
 //
-// RoCEv2 data packets over IPv6 match; with -ecn, only those whose outermost IP header is marked CE. For each
-// of them, or with -every for each N-th, a Fast CNP goes to the packet's source: with option 2 if the packet
-// carries an IOAM trace, otherwise with option 1. Acknowledgements, notifications and IPv4, for which there is
-// no Fast CNP, are not answered. Neither are packets in a tunnel, whose inner source a switch may be unable to
-// reach, unless -inner-source is given.
+// RoCEv2 data packets over IPv6 match; with -ecn, only those with CE in the outermost IP header. Each of them, or
+// with -every each N-th, is answered with a Fast CNP to its source: with option 2 if the packet carries an IOAM
+// trace, otherwise with option 1. Acknowledgements, notifications and IPv4, for which there is no Fast CNP, are not
+// answered. Packets in a tunnel are answered only with -inner-source, because a switch may be unable to reach their
+// inner source.
 //
 // Each answer has the time of the packet that it answers. In a capture of Ethernet it also has that packet's
 // MAC addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
@@ -51,17 +51,17 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	flags.BoolVar(&cfg.FastCNP.InnerSource, "inner-source", false,
 		"also answer tunnelled packets, to the inner source")
 	flags.DurationVar(&cfg.PerFlow[0], "per-flow", 0, "least `time` between two Fast CNPs about one flow")
-	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")
+	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "maximum Fast CNPs a second, without bursts; 0 sets no limit")
 	cli.OptionTypes(flags, &cfg.FastCNP.CodePoints)
 	flags.BoolVar(&a.onlyCE, "ecn", false, "answer only packets marked CE")
-	flags.Func("long", "`treatment` of an IOAM trace that does not fit into option 2: refuse (send nothing), "+
-		"trim (drop its free space), or fallback (send option 1) (default refuse)",
+	flags.Func("long", "`treatment` of an IOAM trace that does not fit into option 2: \"refuse\" (send nothing), "+
+		"\"trim\" (drop its free space), or \"fallback\" (send option 1) (default \"refuse\")",
 		func(choice string) error {
 			long, ok := map[string]fastcnp.LongTrace{
 				"refuse": fastcnp.LongTraceReject, "trim": fastcnp.LongTraceTrim, "fallback": fastcnp.LongTraceFallBack,
 			}[choice]
 			if !ok {
-				return errors.New("refuse, trim or fallback allowed")
+				return errors.New(`want "refuse", "trim" or "fallback"`)
 			}
 			cfg.FastCNP.Long = long
 			return nil

@@ -189,7 +189,7 @@ func traced(words, nodes int) func(*rocev2.Packet) {
 	}
 }
 
-// What matches, and what is said of the rest.
+// TestAnswerMatch checks which packets are answered, and how the summary counts the others.
 func TestAnswerMatch(t *testing.T) {
 	congested := func(p *rocev2.Packet) { p.TrafficClass = 3 }
 	for _, c := range []struct {
@@ -289,7 +289,7 @@ func TestAnswerLimitsAndRejection(t *testing.T) {
 			"not_capable\n")
 }
 
-// Around the answer stands what stood around the packet, on the way back.
+// The answer has the link-layer header of the packet with its addresses swapped.
 func TestAnswerFrames(t *testing.T) {
 	const macs, swapped = "020000000002 020000000001", "020000000001 020000000002"
 	inner := packet(t)
@@ -337,7 +337,7 @@ func TestAnswerFrames(t *testing.T) {
 		cut, _ := answer(t, captureOf(c.link, c.unit, in), "-inner-source")
 		require.Equal(t, whole, cut)
 
-		// What came in a tunnel is answered only when asked for (D17).
+		// A tunnelled packet is answered only with -inner-source (D17).
 		_, summary := answer(t, captureOf(c.link, c.unit, in))
 		require.Equal(t, len(c.ip) > len(inner), strings.Contains(summary, "skipped: 1 tunnelled\n"))
 	}
@@ -451,8 +451,8 @@ func octets(t testing.TB, path string) []byte {
 	return wiretest.Must(os.ReadFile(path))(t)
 }
 
-// Cut after every octet: the packets before are answered, what is written is
-// a whole capture, and a message says where the input breaks off.
+// A capture may be truncated after any octet. The packets before are answered, the output is a complete capture, and
+// a message names the position at which the input ends.
 func TestAnswerCutAnywhere(t *testing.T) {
 	file := octets(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
 	answers := 0
@@ -554,7 +554,7 @@ func TestAnswerLive(t *testing.T) {
 	require.Zero(t, <-done)
 }
 
-// Whole files: no panic, and what is written is a capture of right Fast CNPs.
+// FuzzSwitch answers arbitrary files: nothing panics, and the output is a capture of valid Fast CNPs.
 func FuzzSwitch(f *testing.F) {
 	f.Add(octets(f, wiretest.Path(f, "ioam-linux618-two.pcap")), 1, false)
 	f.Fuzz(func(t *testing.T, file []byte, every int, onlyCE bool) {
@@ -598,8 +598,8 @@ func BenchmarkSwitch(b *testing.B) {
 	b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
 }
 
-// playAsAnswer runs rocecn play with the role of the switch, configured as answer is
-// with these flags, and returns what it sends.
+// playAsAnswer runs rocecn play with the switch role, configured like answer with these flags, and returns the
+// packets that it sends.
 func playAsAnswer(t *testing.T, in []byte, flags string) []capture.Record {
 	t.Helper()
 	config := `{"enabled": true, "self": ["` + source + `"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`
@@ -613,9 +613,8 @@ func playAsAnswer(t *testing.T, in []byte, flags string) []capture.Record {
 	return records(t, octets(t, out))
 }
 
-// Both commands are one role: whatever the tunnel, and whichever of the ECN fields
-// has CE, they send the same. The outermost one counts, which is the one that a
-// congested switch marks.
+// Both commands run the same role. They send the same packets for every tunnel and every ECN field with CE. Only the
+// outermost ECN field counts, because a congested switch marks that one.
 func TestSameRoleAsPlay(t *testing.T) {
 	pe := netip.MustParseAddr("2001:db8:e::1")
 	in6 := &encap.IPInIPv6{Src: pe, Dst: pe.Next()}

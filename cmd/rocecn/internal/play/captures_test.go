@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// replay returns the records of a capture in testdata as raw IP, without what is
-// no IP.
+// replay returns the IP packets of a capture in testdata as raw IP.
 func replay(t testing.TB, name string) (all []capture.Record) {
 	t.Helper()
 	for _, p := range wiretest.Capture(t, name) {
@@ -79,7 +78,7 @@ func TestBorderOnCapture(t *testing.T) {
 	all := records(t, in)
 	for _, c := range []struct {
 		config string
-		kinds  []any // of frames 1 to 24: what is dropped, "" for what passes, nil for no line
+		kinds  []any // kinds of dropped messages in frames 1 to 24, "" for a frame that passes, nil without a line
 	}{
 		{`{"enabled": true}`, []any{"", "", "", "", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "", "", "", "", "fcn",
 			"fcn", "proxy", "proxy", nil,
@@ -201,8 +200,7 @@ func TestIngressForwards(t *testing.T) {
 	}
 }
 
-// Of a capture whose frames are cut every RoCEv2 packet has its line and label;
-// what is not all there is not sent on.
+// Every RoCEv2 packet of a capture with truncated frames has its line and label. Truncated packets are not forwarded.
 func TestIngressCutCapture(t *testing.T) {
 	var in []capture.Record
 	for _, r := range replay(t, "rxe-perf4.pcap") {
@@ -257,7 +255,7 @@ func TestIngressFlood(t *testing.T) {
 	require.Zero(t, count["sent "])
 }
 
-// Whole captures of whatever kind: every role reads them to the end.
+// Every role reads each capture in testdata to its end.
 func TestRolesOnCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "*.pcap") {
 		in := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)

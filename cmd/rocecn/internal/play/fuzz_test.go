@@ -62,9 +62,9 @@ func knownError(t *testing.T, name string, err error) {
 	require.Contains(t, known, first, "%v", err)
 }
 
-// Whatever a configuration says: an error that names a key, or a configuration. It
-// is the same one whatever the order of its keys and the blanks between them, and
-// a role comes of it or an error that names a key. What is not enabled is off.
+// Reading a configuration returns a configuration or an error that names a key. The result does not depend on the
+// order of the keys and the blanks between them. Applying the configuration returns a role or an error that names a
+// key. A configuration that is not enabled returns a role that is off.
 func FuzzConfig(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(fullConfigs)) {
 		octets := fullConfigs[name]
@@ -130,8 +130,8 @@ func played(t *testing.T, name string, r node.Role, record *capture.Record) (
 	return lines, records(t, packets.Bytes())
 }
 
-// Whatever a frame is: each of the seven roles, on and off, says something that
-// can be printed, or nothing, and sends no more than it says.
+// Each of the seven roles, on and off, gets any frame. It prints one valid line or none, and sends only packets that
+// the line names.
 func FuzzFrame(f *testing.F) {
 	for _, name := range []string{"ioam-linux618-two.pcap", "messages.pcap", "rxe-vlan4.pcap"} {
 		for _, c := range wiretest.Capture(f, name)[:1] {

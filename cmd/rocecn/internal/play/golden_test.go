@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of testdata/*.golden, and testdata/fastcnp.pcap")
 
-// TestGolden plays the cases of testdata/ROLE.golden, whose first lines explain the format. Each case has a
-// configuration and frames, and the lines, packets and summary that the role writes for them. Run with -update to
+// TestGolden plays the cases of testdata/ROLE.golden. The first lines of each file explain the format. Each case has
+// a configuration and frames, and the lines, packets and summary that the role writes for them. Run with -update to
 // rewrite these results, and read the difference.
 func TestGolden(t *testing.T) {
 	for _, role := range roles.Names() {

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the capture cut was as long as its IP header says, no shorter than what is there; other packets are whole.
+// The original length of a truncated packet is that in its IP header, and at least the captured length. Other packets
+// are complete.
 func TestOriginalLen(t *testing.T) {
 	header := func(version, octets, length int) []byte {
 		b := make([]byte, octets)

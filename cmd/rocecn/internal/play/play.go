@@ -2,12 +2,10 @@
 //
 //	rocecn play -role switch|receiver|sender|proxy|ingress|border|pause -config FILE IN [OUT]
 //
-// IN is a capture, - for standard input; the time is that of the capture. OUT
-// becomes a pcap capture of what the role would send or forward, as raw IP,
-// each packet with the time of the frame that caused it. Standard output has
-// one JSON object for each frame that the role decided about. A summary goes to
-// standard error. The exit status is 1 if IN could not be read to its end or
-// OUT not be written, 2 if arguments or configuration are wrong.
+// IN is a capture, - for standard input; the time is that of the capture. OUT becomes a pcap capture of the packets
+// that the role would send or forward, as raw IP, each with the time of the frame that caused it. Standard output has
+// one JSON object for each frame that the role decided about. A summary goes to standard error. The exit status is 1
+// if IN could not be read to its end or OUT could not be written, 2 if arguments or configuration are wrong.
 //
 // A role sees frames as the node would, so it does not look into mirrored
 // copies.

@@ -25,8 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo is a role for the tests of what all roles share: it forwards the octets
-// of every frame, and has a say about those that begin with a letter.
+// echo is a role for the tests of the code that all roles share: it forwards the octets of every frame, and decides
+// about those that begin with a letter.
 type echo struct {
 	Enabled bool   `json:"enabled"`
 	Word    string `json:"word"`
@@ -64,8 +64,7 @@ func (e *echo) Receive(_ []byte, f *rocev2.Frame, _ node.Event) ([]byte, node.De
 
 func init() { roles.All["echo"] = func() roles.Config { return new(echo) } }
 
-// rehearse runs a role over a capture, and returns the lines, the packets of OUT and
-// what went to standard error.
+// rehearse runs a role over a capture, and returns the lines, the packets of OUT and the text on standard error.
 func rehearse(t testing.TB, role, config string, in []byte) (lines []map[string]any, out []capture.Record,
 	stderr string) {
 	t.Helper()
@@ -246,8 +245,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// A capture that breaks off: what was before it is played, then a message says
-// where.
+// The frames before the end of a truncated capture are played; then a message names the position.
 func TestCut(t *testing.T) {
 	in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: []byte("A")}, capture.Record{Data: []byte("B")})
 	var stdout, stderr bytes.Buffer

@@ -19,7 +19,7 @@ func configured(t *testing.T, name string, old node.Role, keys string) (node.Rol
 	return i.Apply(old)
 }
 
-// Other pairs replace those that were given, and what was learned is kept.
+// A reload replaces the configured pairs and keeps the learned ones.
 func TestOtherPairs(t *testing.T) {
 	const head = `{"enabled": true, "learn": true, "self": ["2001:db8:2::b"], "qps": [`
 	first := wiretest.Must(configured(t, "receiver", nil, head+`
@@ -83,8 +83,7 @@ func TestIdleLabels(t *testing.T) {
 	require.Zero(t, labelled())
 }
 
-// A size that cannot change refuses a configuration, and the role goes on as before:
-// with its labels and its pairs.
+// A configuration that changes a fixed size is rejected, and the role keeps its labels and its pairs.
 func TestRefusedConfiguration(t *testing.T) {
 	const config = `{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`
 	pe, err := configured(t, "ingress", nil, config+`, "max_flows": 10}`)
@@ -103,7 +102,7 @@ func TestRefusedConfiguration(t *testing.T) {
 	require.Equal(t, first, label(other))
 }
 
-// No role allocates memory for a packet, whatever becomes of it.
+// No role allocates memory for a packet, with any outcome.
 func TestNoAllocations(t *testing.T) {
 	for _, c := range []struct{ name, keys string }{
 		{"switch", `"self": ["2001:db8::5"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`},

@@ -71,7 +71,7 @@ func TestDecode(t *testing.T) {
 	require.Equal(t, rehearsal{Accept: []netip.Prefix{}, Rate: &rate{}}, c)
 }
 
-// Whatever is wrong with a configuration is said with the key.
+// Every error in a configuration names the key.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ octets, message string }{
 		{``, `bad JSON: unexpected end of JSON input`},

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a device says of the host's queue pairs: with the other end's address it is sure; without, if only one is
-// connected to a queue pair of that number. It counts more than what was given; of what it does not know that counts.
+// A device knows the host's queue pairs. With the address of the remote end the answer is certain; without it, the
+// answer is certain only if a single queue pair is connected to a queue pair of that number. The device takes
+// precedence over the configured pairs. For a queue pair that it does not know, the configured pairs count.
 func TestDevicePairs(t *testing.T) {
 	here, there, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"),
 		netip.MustParseAddr("2001:db8::3")

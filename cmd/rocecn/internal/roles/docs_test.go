@@ -44,8 +44,7 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 }
 
-// documentedKeys returns the keys in the first table whose head begins with these
-// words.
+// documentedKeys returns the keys in the first table that has a head with these words.
 func documentedKeys(text, head string) (all []string) {
 	_, table, _ := strings.Cut(text, "\n| "+head+" | | default |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

@@ -186,8 +186,8 @@ func (d *devicePairs) lookUpQP(k *rocev2.FlowKey) (qp uint32, err error) {
 	return 0, qpmap.ErrAmbiguous
 }
 
-// SourceQP returns the queue pair that sends a flow: by the device, if it knows, else by what was given or
-// learned.
+// SourceQP returns the queue pair that sends a flow: from the device if it knows, otherwise from the configured or
+// learned pairs.
 func (h *hostPairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	if h.device == nil || !h.isOwn(k.FlowKey) {
 		return h.pairs.SourceQP(k, now)

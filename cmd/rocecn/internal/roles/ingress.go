@@ -71,7 +71,7 @@ func (c *IngressConfig) Lacks() error {
 	case len(c.Accept) == 0:
 		return config.Wrong("accept", "missing: without it no node's FCNs count")
 	case len(c.CNP) == 0:
-		return config.Wrong("cnp", "missing: without an address of its own towards senders the role answers nobody")
+		return config.Wrong("cnp", "missing: without an address of its own towards senders the role sends no CNP")
 	}
 	return nil
 }

@@ -30,8 +30,7 @@ type KernelSender struct {
 
 const notInKernel = `the kernel cannot do that: mode "agent" can`
 
-// Kernel returns what the kernel needs to know, or says which key it knows nothing
-// of.
+// Kernel returns the configuration of the kernel program, or an error that names a key without a counterpart there.
 func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 	messages, err := c.messageConfig()
 	if err != nil {
@@ -106,7 +105,7 @@ type KernelTranslator struct {
 	CodePoints fastcnp.CodePoints
 }
 
-// Kernel returns what the kernel needs to know, or says which key it knows nothing of.
+// Kernel returns the configuration of the kernel program, or an error that names a key without a counterpart there.
 func (c *SenderConfig) Kernel() (k KernelTranslator, err error) {
 	messages, err := c.messageConfig()
 	if err != nil {

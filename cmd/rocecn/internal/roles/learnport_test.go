@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Queue pairs that begin at PSN 0 and run in lockstep tie, and only learn_port lets the UDP source port break that. A
-// reload that changes learn_port forgets what was learned in the other way; any other keeps it.
+// Queue pairs that begin at PSN 0 and run in lockstep tie, and only learn_port resolves the tie by the UDP source
+// port. A reload that changes learn_port discards the learned pairs; any other reload keeps them.
 func TestLearnPort(t *testing.T) {
 	for _, c := range []struct{ name, keys string }{
 		{"receiver", `"self": ["2001:db8:2::b"], "learn": true`},
@@ -45,7 +45,7 @@ func TestLearnPort(t *testing.T) {
 
 var firstFlow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 0x200}}
 
-// learned returns what a role has learned.
+// learned returns the learned pairs of a role.
 func learned(r node.Role) *qpmap.Map {
 	switch r := r.(type) {
 	case *Receiver:

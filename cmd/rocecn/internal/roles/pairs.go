@@ -9,8 +9,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// pairs are the queue pairs that a host knows: those of its configuration, and
-// what it learns from packets.
+// pairs are the queue pairs known to a host: those of its configuration, and those learned from packets.
 type pairs struct {
 	*qpmap.Map
 	learn  bool

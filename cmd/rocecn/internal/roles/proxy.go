@@ -39,7 +39,7 @@ func (c *ProxyConfig) Lacks() error {
 	case len(c.Accept) == 0:
 		return config.Wrong("accept", "missing: without it no node's messages count")
 	case len(c.Senders) == 0:
-		return config.Wrong("senders", "missing: without any nobody is answered")
+		return config.Wrong("senders", "missing: without senders the proxy answers no message")
 	}
 	return nil
 }

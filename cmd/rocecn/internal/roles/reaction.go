@@ -141,8 +141,8 @@ func (s *Sender) countOctets(d *node.Decision, f *rocev2.Frame, now time.Time) {
 // Rates returns the reaction points of the host's flows, nil where there are none.
 func (s *Sender) Rates() *reaction.Table { return s.rates }
 
-// SetCountedByOthers sets whether others count for the reaction points what flows have sent. Otherwise the role counts
-// the packets that it sees.
+// SetCountedByOthers sets whether the caller counts the octets that flows have sent for the reaction points.
+// Otherwise the role counts the packets that it sees.
 func (s *Sender) SetCountedByOthers(byOthers bool) { s.counted = byOthers }
 
 // Shapes reports whether the rates are made real.

@@ -20,8 +20,8 @@ type Config interface {
 	// Rehearse makes the role learn the same from the same frames, with a public seed. It must come
 	// before Apply.
 	Rehearse(seed uint64)
-	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, the new one
-	// keeps its state, and takes its place; with an error the old one stays as it was.
+	// Apply checks the rules that decoding cannot check, and returns the role. If old is not nil, it has the same
+	// type, and the new role takes over its state. After an error the old role is unchanged.
 	Apply(old node.Role) (node.Role, error)
 }
 

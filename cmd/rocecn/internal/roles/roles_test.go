@@ -46,8 +46,8 @@ func TestRateOf0(t *testing.T) {
 	require.Equal(t, &rate{}, c.Rate)
 }
 
-// The largest values that an ingress PE can have, and the ones behind them: 20 bits of flow label, of which 0 is none,
-// 24 of VNI, and as many segments as an SRH of 255 units of 8 octets holds.
+// The largest values that an ingress PE accepts, and the first ones that it rejects: 20 bits of flow label, of which
+// 0 names no flow, 24 bits of VNI, and the number of segments that fit into an SRH of 255 units of 8 octets.
 func TestIngressLargest(t *testing.T) {
 	with := func(maxFlows int) error {
 		c := IngressConfig{Tunnel: tunnel{
@@ -208,7 +208,7 @@ func TestHostPairsTakenOver(t *testing.T) {
 	require.Equal(t, [2]bool{false, true}, [2]bool{sends, known})
 }
 
-// The index of what was learned has a maximum, and keeps what is given.
+// The index of learned pairs has a maximum, and keeps the configured pairs.
 func TestHostPairsForget(t *testing.T) {
 	h := newHostPairs(newPairs(nil, true, 0, qpmap.Config{}), senderIPv4, senderAddr)
 	dest, qp := uint32(17), uint32(34)

@@ -54,8 +54,8 @@ type levelFrom struct {
 	Level *uint8         `json:"level"`
 }
 
-// pauseFrom says from which level on a PPFC asks for what; what is absent is never
-// asked for.
+// pauseFrom has, for each request, the lowest level at which a PPFC makes it. A request without a level is never
+// made.
 type pauseFrom struct {
 	Alarm *uint8 `json:"alarm"`
 	Hold  *uint8 `json:"hold"`
@@ -115,7 +115,7 @@ func (c *SwitchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} |
 // Lacks implements [Lacking].
 func (c *SwitchConfig) Lacks() error {
 	if len(c.Methods) == 0 {
-		return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
+		return config.Wrong("methods", "missing: without methods the switch sends and marks nothing")
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (c *SwitchConfig) checkWords() error {
 		return config.Wrong("fallback", "%v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
 	if c.Fallback != congested.NoMethod && c.Marking != "elsewhere" {
-		return config.Wrong("fallback", `it is for a node that cannot mark, whose marking is "elsewhere"`)
+		return config.Wrong("fallback", `it is for a node that cannot mark, with marking = "elsewhere"`)
 	}
 	return nil
 }
@@ -179,8 +179,8 @@ func levelFits(key string, l uint8) error {
 	return nil
 }
 
-// pauseFrom returns from which level on a PPFC asks for what: without the key, to
-// stop from level 1 on; where the level is always the same, to stop at that.
+// pauseFrom returns the lowest level of each request that a PPFC makes. Without the key, a PPFC asks to stop from
+// level 1 on. If the level never changes, a PPFC asks to stop at that level.
 func (c *SwitchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 	if c.PPFC == nil {
 		if c.Levels != nil {
@@ -277,7 +277,7 @@ func (l *levelsOverTime) fellToZero(after, upTo time.Duration) bool {
 type Switch struct {
 	*congested.Role
 	port    uint16         // that a PPFC names
-	levels  levelsOverTime // of frames whose level is unknown
+	levels  levelsOverTime // levels for frames of unknown level
 	known   bool           // the level of the last frame was known
 	start   time.Time      // of the first frame
 	elapsed time.Duration  // from start to the latest frame

@@ -132,7 +132,7 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 	require.NoError(t, err)
 	for _, c := range []struct{ in, old, new, message string }{
 		{proxy, `accept = ["2001:db8::/32"]`, ``, `line 9: role.proxy.accept: missing: without it no`},
-		{proxy, `senders = `, `#`, `line 9: role.proxy.senders: missing: without any nobody is answered`},
+		{proxy, `senders = `, `#`, `line 9: role.proxy.senders: missing: without senders the proxy`},
 		{strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1), "[role.proxy]", second,
 			`line 11: source.c.listen[1]: source.a has [::1]:9 already`},
 		{strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1), "[role.proxy]",

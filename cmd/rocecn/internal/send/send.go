@@ -116,7 +116,7 @@ func (o *options) sendDatagrams(address string, stdout io.Writer, data func(to n
 	}
 	defer out.Close()
 	if out.Remote().Port() == 0 {
-		return fmt.Errorf("%s: nobody listens at port 0", address)
+		return fmt.Errorf("%s: port 0: want 1 to 65535", address)
 	}
 	b, err := data(out.Remote().Addr())
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listener runs rocecn listen on a free port and returns its address and
-// what it prints after its first line.
+// listener runs rocecn listen on a free port, and returns its address and its output after the first line.
 func listener(t *testing.T, host, as string) (address string, lines *bufio.Scanner) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
@@ -68,7 +67,7 @@ func TestFCN(t *testing.T) {
 	}
 }
 
-// A socket of both families tells of IPv4 datagrams what it tells of IPv6 ones.
+// A dual-stack socket reports the same for IPv4 datagrams as for IPv6 ones.
 func TestBothFamilies(t *testing.T) {
 	address, lines := listener(t, "", "fcn")
 	_, port, err := net.SplitHostPort(address)
@@ -123,8 +122,8 @@ func TestUsage(t *testing.T) {
 		{"-fcn [::1]:1 more", 2, "argument \"more\": want none besides flags"},
 		{"-no-such-flag", 2, "not defined"},
 		{"-fcn nonsense -label 1", 1, "missing port"},
-		{"-fcn [::1]:0 -label 1", 1, "[::1]:0: nobody listens at port 0"},
-		{"-fcn 127.0.0.1: -label 1", 1, "127.0.0.1:: nobody listens at port 0"},
+		{"-fcn [::1]:0 -label 1", 1, "[::1]:0: port 0: want 1 to 65535"},
+		{"-fcn 127.0.0.1: -label 1", 1, "127.0.0.1:: port 0: want 1 to 65535"},
 		{"-proxy [::1]:1", 2, "-proxy without -capture: want a file with the congested packet"},
 		{"-proxy [::1]:1 -capture /does/not/exist", 1, "no such file"},
 		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 9999", 1, "has no frame 9999"},
@@ -139,8 +138,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What was sent is said, with the ends of it, at the least and the most of hop
-// limits.
+// The sent message is printed with its source and destination, for the lowest and the highest hop limit.
 func TestSays(t *testing.T) {
 	in := wiretest.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer in.Close()
@@ -155,8 +153,7 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// The congested packet may stand behind any link-layer header that is known, and
-// behind no other.
+// The congested packet may follow any known link-layer header, and no other one.
 func TestLinkTypes(t *testing.T) {
 	frame := wiretest.Capture(t, "rxe-verbs6.pcap")[49].Data
 	file := func(link uint32, before string, ip []byte) string {
@@ -184,7 +181,7 @@ func TestLinkTypes(t *testing.T) {
 		path, text string
 	}{
 		{file(147, "", frame), "frame 1: link type 147 is not supported"},
-		{file(113, "", frame), "frame 1: rocev2: EtherType"}, // what Ethernet would have been read as
+		{file(113, "", frame), "frame 1: rocev2: EtherType"}, // the result of decoding it as Ethernet
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
