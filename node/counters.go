@@ -121,7 +121,7 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 	}
 }
 
-// Add adds the counters of others, such as those of another instance of a role.
+// Add adds other counters, such as those of another instance of a role.
 func (c *Counters) Add(others *Counters) {
 	for k, n := range others.All() {
 		c.counterFor(k).Add(n)

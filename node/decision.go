@@ -24,7 +24,7 @@ const (
 	ActionAccepted         // a notification was accepted: Decision.Request is its request
 	ActionDropped          // the packet may not cross (border)
 	ActionPassed           // the packet may cross (border)
-	ActionRefused          // nothing was done: Decision.Reason says why
+	ActionRefused          // nothing was done, for Decision.Reason
 
 	actions = iota
 )
@@ -84,7 +84,7 @@ type Decision struct {
 
 	Pause time.Duration // duration for which an accepted PPFC asks to stop or hold; 0 with RequestResume
 
-	// Trace is that of an accepted Fast CNP with option 2, else nil. It aliases the frame.
+	// Trace is the trace of an accepted Fast CNP with option 2, or nil. It aliases the frame.
 	Trace *ioam.Trace
 
 	To netip.Addr // destination of the packet that was appended

@@ -8,7 +8,7 @@ import (
 
 // An Event is the circumstances under which a role sees a frame.
 type Event struct {
-	Domain  uint32    // tells apart flows that have the same addresses, such as those of two VPNs
+	Domain  uint32    // distinguishes flows with the same addresses, such as those of two VPNs
 	Level   uint8     // congestion level of the queue that the frame waits in, 0 to 7, as of package level
 	Observe bool      // the role only learns from the frame: it answers and forwards nothing
 	Port    uint16    // port of the node that the queue belongs to

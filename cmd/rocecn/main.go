@@ -124,8 +124,7 @@ func commandNames() (all []string) {
 	return all
 }
 
-// isFile tells a capture, or a flag of inspect before one, from a command that
-// there is not.
+// isFile reports whether an argument is a capture, or a flag of inspect before one, rather than an unknown command.
 func isFile(name string) bool {
 	if strings.HasPrefix(name, "-") {
 		return true

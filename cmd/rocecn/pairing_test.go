@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// named returns which queue pairs a command says send which flows of a capture,
-// by "src dst dest_qp": one that is known for each, or several.
+// named returns the queue pairs that a command prints as senders of the flows of a capture, by "src dst dest_qp": one
+// or several for each flow.
 func named(t *testing.T, command, path string) map[string]map[float64]bool {
 	t.Helper()
 	var out, messages bytes.Buffer

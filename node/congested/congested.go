@@ -39,7 +39,7 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 )
 
-// Proxies say which proxy serves a sender. An *acl.Map[netip.Addr] and a *proxies.Table implement it.
+// Proxies maps a sender to its proxy. *acl.Map[netip.Addr] and *proxies.Table implement it.
 type Proxies interface {
 	Lookup(sender netip.Addr) (proxy netip.Addr, ok bool)
 }

@@ -196,13 +196,13 @@ func (a *Role) checkFlow(s *congestion) node.Reason {
 	return node.NoReason
 }
 
-// messageConfig returns the ports and option types that tell messages apart.
+// messageConfig returns the ports and option types by which messages are recognized.
 func (a *Role) messageConfig() message.Config {
 	return message.Config{FCNPort: a.cfg.FCN.Port, ProxyPort: a.cfg.Proxy.Port, CodePoints: a.cfg.FastCNP.CodePoints,
 		SkipVerify: true} // a notification with a wrong ICRC is not answered either
 }
 
-// isMessagePort reports whether a UDP port is that of RoCEv2, FCN or proxy messages.
+// isMessagePort reports whether RoCEv2, FCN or proxy messages use a UDP port.
 func (a *Role) isMessagePort(port uint16) bool {
 	return port == rocev2.Port || port == a.cfg.FCN.Port || port == a.cfg.Proxy.Port
 }

@@ -48,7 +48,7 @@ func Example() {
 	// limited; mark: true
 }
 
-// A queue fills and drains: the sender is told to stop, and then that it may go on.
+// A queue fills and drains: a PPFC asks the sender to stop, and a second one to resume.
 func ExampleRole_Due() {
 	queue := level.Thresholds{Up: []uint64{64 << 10, 256 << 10}, Down: []uint64{32 << 10, 128 << 10}}
 	senders := netip.MustParsePrefix("2001:db8:1::/48")

@@ -104,8 +104,8 @@ func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	return a.resumeFlow(out)
 }
 
-// resumeFlow appends the PPFC that lets the next flow run again. It is not part of Due so that Due costs little if
-// nothing is due, which is at each change of a queue's level.
+// resumeFlow appends the PPFC that lets the next flow run again. It is separate from Due to keep Due cheap while
+// nothing is due: Due is called at each change of a queue's level.
 func (a *Role) resumeFlow(out []byte) (sent []byte, d node.Decision) {
 	for f := a.paused.nextReleased(); f != nil; f = a.paused.nextReleased() {
 		n, to := f.resumePPFC()

@@ -44,8 +44,8 @@ type Config struct {
 	// WAN is the PE's address in the WAN: the outer source of its tunnels, which FCN are sent to.
 	WAN  netip.Addr
 	Port uint16 // of FCN; 0 stands for fcn.Port
-	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Neither is needed: senders of a
-	// family without one are told nothing, node.ReasonNoMethod.
+	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Both are optional: senders of
+	// a family without one get no CNP, node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 	Accept       *acl.List // nodes of the WAN
 

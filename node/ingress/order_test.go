@@ -118,7 +118,7 @@ func newCase() *fcnCase {
 	return c
 }
 
-// Of two faults the one that is looked at first is the reason.
+// For an FCN with two faults, the reason is the one that is checked first.
 func TestOrderOfFaults(t *testing.T) {
 	packet, data := newCase().run(t)
 	require.Equal(t, node.NoReason, packet)

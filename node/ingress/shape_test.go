@@ -68,7 +68,7 @@ func (pe *Role) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, noti
 	return out, n, reason
 }
 
-// jam says that a PE is congested by a packet, one in a tunnel if Outer is set.
+// jam passes a packet that waits in a queue of the PE, in a tunnel if Outer is set.
 func (pe *Role) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice,
 	node.Reason) {
 	frame.Decode(octetsOf(t, p), rocev2.DecodeOptions{Link: rocev2.LinkIP})
@@ -117,7 +117,7 @@ type forwarded struct {
 	Reason node.Reason
 }
 
-// send forwards an IP packet. The error says that it was not.
+// send forwards an IP packet, or returns an error.
 func (pe *Role) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.Time) ([]byte, forwarded, error) {
 	frame.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	before := len(out)

@@ -77,8 +77,7 @@ func newReceived(t *testing.T, from, congested netip.Addr) *received {
 	return r
 }
 
-// Of two faults the one that is looked at first is the reason, of notifications
-// of both families.
+// For a notification with two faults, the reason is the one that is checked first, in both families.
 func TestOrderOfFaults(t *testing.T) {
 	for _, family := range [][2]netip.Addr{{sw6, dst6}, {sw4, dst4}} {
 		for i, first := range faults {

@@ -81,7 +81,7 @@ type Config struct {
 	MaxFlows, MaxSources int           // for PerFlow, 16 octets each, 65,536 by default; for InPerSource, 24, 4,096
 	Seed                 uint64
 
-	// Family is that of the five-tuples in messages; 0: inferred (D8).
+	// Family is the address family of the five-tuples in messages; 0 stands for inferred (D8).
 	Family proxymsg.Family
 
 	Carriage   rocev2.Carriage // of the messages sent

@@ -16,9 +16,8 @@ type Brake struct {
 	held  uint64
 }
 
-// Set tells the state of the queue pair, until when it lasts, and the rate at which
-// it sends now, in bits a second. A hold that is told again, or comes back after a stop, keeps
-// the rate of the first.
+// Set sets the state of the queue pair, the end of that state, and the current rate in bits a second. A hold that is
+// repeated, or continues after a stop, keeps the rate of the first call.
 func (b *Brake) Set(s pause.State, until time.Time, rate uint64) {
 	switch s {
 	case pause.StateStopped, pause.StateHeld:

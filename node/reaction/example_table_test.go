@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A host keeps the rates of its flows: a decision of the sender's slows one down, which
-// then asks when to be looked at.
+// A host keeps the rates of its flows. A decision of the sender slows one down, and the table returns the time of the
+// next update.
 func ExampleTable() {
 	table, err := reaction.NewTable(reaction.TableConfig{Enabled: true, DCQCN: reaction.PaperDCQCN(100e9)})
 	if err != nil {

@@ -13,7 +13,7 @@ type DCQCNFlow struct {
 	rate, target uint64 // R_C, R_T
 	alpha        uint64
 
-	last    int64 // the latest time that was told, in nanoseconds of Unix as all of these
+	last    int64 // latest time passed to a method; like all times here, Unix time in nanoseconds
 	alphaAt int64 // when α was updated, or its interval began
 	timerAt int64 // when the stage of the timer began
 	cutAt   int64
@@ -40,8 +40,8 @@ func (f *DCQCNFlow) Alpha(now time.Time) float64 {
 	return float64(f.alpha) / fraction
 }
 
-// Next returns when the rate will change if nothing else happens: the time for
-// Advance. There is none while the flow is at the rate of the port.
+// Next returns the time of the next change of the rate without further events, for a call of Advance. There is none
+// while the flow is at the rate of the port.
 func (f *DCQCNFlow) Next() (at time.Time, ok bool) {
 	if !f.limited {
 		return time.Time{}, false
@@ -97,8 +97,8 @@ func nextStages(stages uint32) uint32 {
 	return stages + 1
 }
 
-// Notified tells of a notification: a CNP or a Fast CNP. One that reports
-// the same congestion again must not be told.
+// Notified processes a notification: a CNP or a Fast CNP. Do not call it for a notification that repeats the report
+// of the same congestion.
 func (f *DCQCNFlow) Notified(now time.Time) {
 	if !f.d.cfg.Enabled {
 		return
@@ -153,7 +153,7 @@ func (f *DCQCNFlow) cutRate(at int64) {
 	f.waits, f.limited = false, true
 }
 
-// Sent tells of octets that were sent, those of one packet.
+// Sent counts the octets of a sent packet.
 func (f *DCQCNFlow) Sent(octets uint64, now time.Time) {
 	f.advanceTo(f.timeSinceStart(now))
 	if !f.limited || f.d.cfg.ByteCounter == 0 {

@@ -92,7 +92,7 @@ type HPCCFlow struct {
 	known         int // hops in l; 0 before the first acknowledgement
 
 	noticed  bool  // by Notified, once at least
-	last     int64 // the latest time that was told, in nanoseconds of Unix as all of these
+	last     int64 // latest time passed to a method; like all times here, Unix time in nanoseconds
 	noticeAt int64 // when the latest notification came
 	updated  int64 // when R_c was updated by a notification, or by the timer
 }
@@ -115,10 +115,8 @@ func (f *HPCCFlow) Window(packet int) uint64 {
 // of it, more where packets wait.
 func (f *HPCCFlow) Use() float64 { return f.u }
 
-// Acknowledged tells of an acknowledgement: of the number up to which it
-// acknowledges, the number that will be sent next, and the hops of the packet
-// that it answers. The numbers count octets or packets. A path of another length
-// begins again.
+// Acknowledged processes an acknowledgement: the acknowledged number, the number that will be sent next, and the hops
+// of the acknowledged packet. The numbers count octets or packets. A path of another length resets the state.
 func (f *HPCCFlow) Acknowledged(number, next uint64, hops []Hop) {
 	if !f.h.cfg.Enabled || len(hops) == 0 {
 		return
@@ -216,7 +214,7 @@ func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
 	}
 }
 
-// Next returns when the rate will change if nothing else happens: the time for Advance.
+// Next returns the time of the next change of the rate without further events, for a call of Advance.
 func (f *HPCCFlow) Next() (at time.Time, ok bool) {
 	if !f.isTimed() {
 		return time.Time{}, false

@@ -46,10 +46,9 @@ type DCQCNConfig struct {
 	// from 0 to 1.
 	Gain, FirstAlpha float64
 
-	// AlphaTimer is τ': after that long without a notification α falls. Where
-	// AlphaByTimer is set, α moves at the end of each such interval alone: up
-	// where a notification came in it, down where none did. Without it, each cut
-	// moves α up.
+	// AlphaTimer is τ', the time without a notification after which α falls. With AlphaByTimer, α changes only at the
+	// end of each such interval: it rises if a notification arrived in the interval, and falls otherwise. Without it,
+	// each cut raises α.
 	AlphaTimer   time.Duration
 	AlphaByTimer bool
 
@@ -141,7 +140,7 @@ type DCQCN struct {
 	gain uint64
 }
 
-// NewDCQCN returns a DCQCN, or a *[ConfigError]. A DCQCNConfig that is off is not looked at.
+// NewDCQCN returns a DCQCN, or a *[ConfigError]. A DCQCNConfig that is off is not checked.
 func NewDCQCN(cfg DCQCNConfig) (*DCQCN, error) {
 	if cfg.Enabled {
 		if err := cfg.checkFields(); err != nil {

@@ -17,13 +17,14 @@ import (
 type TableConfig struct {
 	Enabled bool
 
-	// DCQCN reacts to CNPs and Fast CNPs. Its Line is that of the table.
+	// DCQCN reacts to CNPs and Fast CNPs. Its Line is the rate of the port for the whole table.
 	DCQCN DCQCNConfig
 
 	// HPCC, if enabled, reacts in place of DCQCN to the Fast CNPs with a trace of queue depths. The slower of the two
 	// counts.
 	HPCC HPCCConfig
-	// Bandwidth is that of each port in a trace, in bits a second, as IOAM has no field for it. 0 stands for Line.
+	// Bandwidth is the bandwidth of each port in a trace, in bits a second, because IOAM has no field for it. 0
+	// stands for Line.
 	Bandwidth uint64
 
 	// MaxFlows is the number of flows that are kept, 1,024 by default. A new one in a full table evicts the one that
@@ -31,7 +32,8 @@ type TableConfig struct {
 	MaxFlows int
 	// Idle is the time without a packet or a notification after which a flow is removed; 0 stands for 10 s.
 	Idle time.Duration
-	// MaxPause: no stop or hold lasts longer; 0 stands for [ppfc.MaxPause], the longest that a PPFC asks for.
+	// MaxPause is the longest duration of a stop or hold; 0 stands for [ppfc.MaxPause], the longest that a PPFC can
+	// request.
 	MaxPause time.Duration
 }
 
@@ -99,8 +101,8 @@ type reacting struct {
 	stopped, held int64 // until when, by the clock
 	used          int64 // when it sent or was notified
 	rate          uint64
-	changed       bool // since Changes told of it
-	told          bool // by Changes, once at least
+	changed       bool // since Changes last returned it
+	told          bool // Changes has returned it at least once
 }
 
 // TableStats are the counters and the state of a Table.
@@ -114,14 +116,14 @@ type TableStats struct {
 	Evicted uint64 // flows that others took the place of
 }
 
-// NewTable returns a Table, or a *[ConfigError]. A TableConfig that is off is not looked at.
+// NewTable returns a Table, or a *[ConfigError]. A TableConfig that is off is not checked.
 func NewTable(cfg TableConfig) (*Table, error) {
 	t := &Table{}
 	return t, t.Configure(cfg)
 }
 
-// Configure changes the rules. Where nothing but Idle or MaxPause is another one, rates stay; else all flows are let go
-// and begin again. With an error nothing changes.
+// Configure changes the configuration. If only Idle and MaxPause differ, rates stay; otherwise all flows are
+// forgotten and begin again. After an error nothing has changed.
 func (t *Table) Configure(cfg TableConfig) error {
 	if !cfg.Enabled {
 		t.forgetAll()
@@ -267,7 +269,7 @@ func (t *Table) pauseFlow(q *reacting, d *node.Decision, at int64) {
 	q.changed, t.pending = true, true
 }
 
-// rateAndNext returns the rate of the reaction points, and when it is to be looked at again.
+// rateAndNext returns the rate of the reaction points, and the time of the next update.
 func (t *Table) rateAndNext(q *reacting) (rate uint64, next int64) {
 	rate, next = q.dcqcn.Rate(), int64(1<<62)
 	if due, ok := q.dcqcn.Next(); ok {
@@ -282,7 +284,7 @@ func (t *Table) rateAndNext(q *reacting) (rate uint64, next int64) {
 	return rate, next
 }
 
-// updateOrder takes note of a flow's rate, and of when to look at it again.
+// updateOrder stores the rate of a flow and the time of its next update.
 func (t *Table) updateOrder(q *reacting, at int64) {
 	rate, next := t.rateAndNext(q)
 	switch {
@@ -369,8 +371,8 @@ func (t *Table) orderFor(flow FlowID, q *reacting) Order {
 	return Order{Flow: flow, Rate: q.rate, Stop: time.Duration(max(q.stopped-t.clock.Now(), 0))}
 }
 
-// Changes iterates over the flows that may do something else than when it was asked last: first those that are
-// forgotten, then the others. The loop must not use the Table.
+// Changes iterates over the flows with an order that may differ from that of the previous call: first the forgotten
+// flows, then the others. The loop must not use the Table.
 func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		t.clock.At(now)

@@ -95,8 +95,8 @@ func TestTableIsItsFlows(t *testing.T) {
 	}
 }
 
-// Orders are told when they are others, and no more often; the first cut of the paper halves the rate, and 55 µs later
-// three quarters of it are back.
+// Changes returns an order only if it differs from the previous one. The first cut of the paper halves the rate, and
+// 55 µs later three quarters of it are restored.
 func TestTableTellsChanges(t *testing.T) {
 	table := newTable(t, nil)
 	id, at := FlowID{far, 0x22}, start
@@ -183,7 +183,7 @@ func TestTablePauses(t *testing.T) {
 	require.Equal(t, Order{Flow: id, Rate: table.Now(id, at(6003)).Rate}, slices.Collect(table.Changes(at(6003)))[0])
 }
 
-// A full table lets the flow go that was notified longest ago, and tells of it ahead of all else.
+// A full table evicts the flow with the oldest notification, and Changes returns that flow first.
 func TestTableEvicts(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.MaxFlows = 2 })
 	id := func(n uint32) FlowID { return FlowID{far, n} }

@@ -77,7 +77,8 @@ func (l teaching) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
 	return func(yield func(qpmap.Key, qpmap.Pair) bool) { yield(l.key, qpmap.Pair{SrcQP: 0x99}) }
 }
 
-// A receiver learns from data and acknowledgements while it is on, and says so where nothing else is to be said.
+// A receiver that is on learns from data and acknowledgements. The Action is node.ActionLearned if there is no other
+// one.
 func TestLearns(t *testing.T) {
 	seen := 0
 	key := qpmap.Key{FlowKey: rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 7}}

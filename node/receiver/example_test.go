@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A packet comes in with CE, and the sender is told.
+// A packet with CE arrives, and the receiver sends a CNP to the sender.
 func Example() {
 	sender, self := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
 	now := time.Unix(1795254649, 0)

@@ -298,7 +298,7 @@ func ud(source, dest uint32) func(*rocev2.Packet) {
 	}
 }
 
-// A flood of queue pairs leaves the table at its size, and each of them is told.
+// A flood of queue pairs does not grow the table, and each of them gets its CNP.
 func TestFlood(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxFlows, cfg.PerFlow = 64, time.Second

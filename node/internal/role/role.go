@@ -155,7 +155,7 @@ func (s Self) Peer(p *rocev2.Packet) netip.Addr {
 	return p.Src
 }
 
-// Check returns an error that says which of them is wrong, Self4 or Self6.
+// Check returns an error that names the invalid address, Self4 or Self6.
 func (s Self) Check() error {
 	if err := CheckAddr("Self4", s.V4, true); err != nil {
 		return err
@@ -208,9 +208,9 @@ type Memory struct {
 	taken bool
 }
 
-// Configure checks the Config of a role that is on, and takes the sizes and the seed from it. It returns the first
-// of these errors, or one about the sizes, with the name of the package; then nothing has changed. first says that
-// the role is to allocate its tables now. A Seed of 0 stands for a random one, or for the one in use.
+// Configure checks the Config of a role that is on, and takes the sizes and the seed from it. It returns the first of
+// these errors, or one about the sizes, with the name of the package; then nothing has changed. If first is true, the
+// role must allocate its tables now. A Seed of 0 stands for a random one, or for the one in use.
 func (m *Memory) Configure(pkg string, seed uint64, sizes []Size, errs ...error) (first bool, err error) {
 	next, err := m.checkSizes(seed, sizes)
 	if err = cmp.Or(cmp.Or(errs...), err); err != nil {
@@ -280,9 +280,9 @@ func CheckCarriage(name string, c rocev2.Carriage) error {
 	return nil
 }
 
-// CheckFastCNP returns an error for a Config with which no Fast CNP can be built, or of types that the draft forbids,
-// which no role takes (D21). name is that of the field that holds it, with a dot, or empty where its fields are the
-// role's own.
+// CheckFastCNP returns an error for a Config with which no Fast CNP can be built, or with option types that the draft
+// forbids, which every role rejects (D21). name is the name of the field that holds it, with a dot, or empty if its
+// fields belong to the role's own Config.
 func CheckFastCNP(name string, c fastcnp.Config) error {
 	for _, t := range [...]ipv6opt.Type{c.CodePoints.Option1, c.CodePoints.Option2} {
 		if t != 0 && (t.Action() != ipv6opt.ActionDiscardICMP || t.MayChange()) {

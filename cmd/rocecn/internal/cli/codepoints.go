@@ -64,7 +64,7 @@ func (p *portFlag) Set(s string) error {
 	return CheckPort(uint16(n))
 }
 
-// CheckPort says why a UDP port cannot be that of messages.
+// CheckPort returns an error if messages cannot use a UDP port.
 func CheckPort(port uint16) error {
 	const vxlan, geneve, mpls = 4789, 6081, 6635 // UDP ports of tunnels
 	switch port {

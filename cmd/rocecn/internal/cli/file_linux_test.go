@@ -151,7 +151,7 @@ func TestReplaceKeepsMode(t *testing.T) {
 	require.Equal(t, "page", string(got))
 }
 
-// Errors of the output are told from others, and may be of a closed pipe.
+// Output classifies its errors, and recognizes those of a closed pipe.
 func TestOutputErrors(t *testing.T) {
 	require.NoError(t, Output(nil))
 	full := errors.New("disk full")

@@ -18,8 +18,8 @@ type Inputs struct {
 	Names []string
 	Live  bool // the only name is that of an interface
 	Stdin io.Reader
-	// Without says, once the flags are parsed, whether a command without any of these
-	// reads something else. Nil is false.
+	// Without reports, after the flags are parsed, whether a command without any of these has another input. A nil
+	// Without stands for false.
 	Without func() bool
 
 	iface string // of -i
@@ -151,7 +151,7 @@ func (in *Input) Close() (err error) {
 // errInterrupted is the end of reading that an interrupt brings.
 var errInterrupted = errors.New("interrupted")
 
-// interrupted is a capture of which the interrupt came before the first octet.
+// interrupted is the input after an interrupt before its first octet.
 type interrupted struct{}
 
 func (interrupted) Next(*capture.Record) error { return io.EOF }

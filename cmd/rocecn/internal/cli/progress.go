@@ -19,8 +19,8 @@ type Progress struct {
 
 const progressPause = 500 * time.Millisecond
 
-// NewProgress shows something if people look at stderr, and it does not stand in
-// the middle of the output.
+// NewProgress returns a Progress that is shown only if stderr is a terminal and the progress does not mix with the
+// output.
 func NewProgress(stdout, stderr io.Writer) Progress {
 	p := Progress{last: time.Now()}
 	if IsTerminal(stderr) && !IsTerminal(stdout) {
@@ -55,7 +55,7 @@ func (p *Progress) Clear() {
 	}
 }
 
-// IsTerminal says that w is a character device other than the null device.
+// IsTerminal reports whether w is a character device other than the null device.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -1,7 +1,6 @@
-// Package config reads configuration files, TOML or JSON, strictly: a slip in a
-// configuration must not leave a guard off. Keys are those of the json tags of Go
-// structs, letter by letter, none of them twice, null is no value, and every error
-// names the key, in TOML with the line; one of syntax names the line.
+// Package config reads configuration files in TOML or JSON. It is strict, so that a misspelt key cannot leave a guard
+// off. Keys are the json tags of Go structs, letter by letter. A repeated key and null are errors. Every error names
+// the key, in TOML also the line; a syntax error names the line.
 package config
 
 import (

@@ -124,7 +124,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// JSON that is none says in which line.
+// TestBadJSON checks that the error for invalid JSON names the line.
 func TestBadJSON(t *testing.T) {
 	for _, c := range []struct{ name, message string }{
 		{"{", "line 1: bad JSON: "},

@@ -100,8 +100,8 @@ func (t *optionType) UnmarshalText(text []byte) error {
 // ownAddresses are a node's own addresses, one a family.
 type ownAddresses []netip.Addr
 
-// splitFamilies returns those of a role that is on, by family; the address of a missing family is the zero Addr.
-// There must be one at least, and each must be one that others can reach.
+// splitFamilies returns the own addresses of a role that is on, by family; the address of a missing family is the
+// zero Addr. There must be at least one, and all must be addresses that others can reach.
 func (own ownAddresses) splitFamilies(key string, on bool) (v4, v6 netip.Addr, err error) {
 	if !on {
 		return v4, v6, nil

@@ -22,7 +22,7 @@ type Driver struct {
 	decision node.Decision
 }
 
-// UnknownLevel is the Level of an Event if the level of the queue is unknown: the configuration tells it.
+// UnknownLevel is the Level of an Event if the level of the queue is unknown. The configuration then sets the level.
 const UnknownLevel = 0xFF
 
 // Receive gives a frame to the role, after the decisions that are due. A frame without a time has the time of the frame

@@ -139,14 +139,14 @@ func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, know
 	return false, known || h.own[qp]
 }
 
-// A DevicePair is a connected queue pair of the host, as its RDMA device says. Remote is the zero Addr if that does not
-// say where to.
+// A DevicePair is a connected queue pair of the host, as its RDMA device reports it. Remote is the zero Addr if the
+// device does not report the remote address.
 type DevicePair struct {
 	QP, RemoteQP uint32
 	Remote       netip.Addr
 }
 
-// devicePairs are those of the host's device.
+// devicePairs are the queue pairs of the host's device.
 type devicePairs struct {
 	byRemote map[uint32][]DevicePair // by the queue pair at the other end
 	remotes  map[uint32]netip.Addr   // by the host's own

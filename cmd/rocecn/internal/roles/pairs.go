@@ -36,8 +36,8 @@ func (c *common) qpmapConfig(ports bool) qpmap.Config {
 	return qpmap.Config{Ports: ports, Seed: c.seed}
 }
 
-// newPairs returns pairs of which none is given. They know the pairs that the old ones have
-// learned in the same way, if there are such, and go on learning.
+// newPairs returns pairs without configured queue pairs. They keep the queue pairs that old has learned by the same
+// method, if it has learned any, and continue to learn.
 func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	p := &pairs{
 		learn: learn, config: how, given: map[rocev2.FlowKey]uint32{}, in: new(map[rocev2.FlowKey]uint32),

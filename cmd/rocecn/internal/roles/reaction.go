@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// reactionConfig says how flows that are notified slow down. Rates are in bits a second.
+// reactionConfig is the configuration of the reaction points of notified flows. Rates are in bits a second.
 type reactionConfig struct {
 	Kind       string        `json:"kind"`        // paper, the default, or connectx
 	Line       uint64        `json:"line"`        // of the port
@@ -91,7 +91,7 @@ var reactionKeys = map[string]string{
 	"Idle": "idle", "MaxPause": "max_pause",
 }
 
-// updateRates lets the reaction points react to a decision, and sets the rate that comes of it.
+// updateRates passes a decision to the reaction points, and sets the resulting rate.
 func (s *Sender) updateRates(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	switch {
 	case s.rates == nil:

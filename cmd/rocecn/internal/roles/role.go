@@ -39,8 +39,8 @@ var All = map[string]func() Config{
 // Names returns the names of the roles.
 func Names() []string { return slices.Sorted(maps.Keys(All)) }
 
-// Agent are the keys of a role that say where the agent gets packets and sends them.
-// A rehearsal reads them, as it reads the same file, and does nothing with them.
+// Agent has the keys of a role for the inputs and outputs of the agent. A rehearsal reads the same file, but ignores
+// these keys.
 type Agent struct {
 	Sources    []string `json:"sources"`    // names of sources of packets for the role
 	Observe    []string `json:"observe"`    // likewise: only to be learned from
@@ -62,7 +62,7 @@ type Instance struct {
 	tree *config.Tree
 }
 
-// Apply is that of its Config. Its error has the place in the file.
+// Apply applies the Config. Its error has the position in the file.
 func (i *Instance) Apply(old node.Role) (node.Role, error) {
 	r, err := i.Config.Apply(old)
 	if wrong := (*config.Error)(nil); err != nil && !errors.As(err, &wrong) && i.tree.IsTOML() {

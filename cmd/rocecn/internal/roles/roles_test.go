@@ -187,7 +187,7 @@ func TestEthernetInVXLAN(t *testing.T) {
 	}
 }
 
-// A flow that another queue pair has taken over says nothing of the one before.
+// A flow that another queue pair has taken over no longer identifies the previous one.
 func TestHostPairsTakenOver(t *testing.T) {
 	h := newHostPairs(newPairs(nil, true, 0, qpmap.Config{}), senderIPv4, senderAddr)
 	var p rocev2.Packet
