@@ -106,7 +106,7 @@ func checkKind(op bth.Opcode, octet4 uint8, n int) error {
 
 // FromPacket returns the CNP in a decoded packet. The error matches
 // rocecn.ErrOther for packets of another kind and rocecn.ErrMalformed for an
-// invalid CNP. OpCode 0x81 with the P bit and exactly 16 octets is a CNP, and the
+// invalid CNP. Opcode 0x81 with the P bit and exactly 16 octets is a CNP, and the
 // bit is kept (D18). Missing reserved octets of a truncated packet are zero. The
 // pad count is ignored, because a CNP has no pad.
 //

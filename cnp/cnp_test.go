@@ -111,7 +111,7 @@ func TestNotACNP(t *testing.T) {
 	}
 }
 
-// OpCode 0x81 with P = 1 and exactly 16 octets is a CNP, and the bit is kept: the
+// Opcode 0x81 with P = 1 and exactly 16 octets is a CNP, and the bit is kept: the
 // annex reserves it. If more octets follow, Decode rejects it.
 func TestPBit(t *testing.T) {
 	b := wiretest.Hex(t, hardware)

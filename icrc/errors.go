@@ -2,10 +2,10 @@ package icrc
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// errMismatch: the ICRC of the packet is right in none of the coverages.
+// errMismatch means that the ICRC of the packet is wrong in every coverage.
 var errMismatch = wireerr.New("icrc", "ICRC", 0, "matches in no coverage", wireerr.ICRC)
 
-// What has no ICRC that could be computed.
+// Errors for octets without an ICRC that can be computed.
 var (
 	errHeader = wireerr.New("icrc", "IP header", 20,
 		"truncated: 20 octets of IPv4 or as many as IHL says, 40 of IPv6 needed", wireerr.Truncated)

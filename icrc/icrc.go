@@ -1,23 +1,20 @@
 // Package icrc computes and verifies the invariant CRC of RoCEv2 packets
 // (IBTA annex A17, CA17-22): the last four octets of the UDP data.
 //
-// It is the CRC-32 of Ethernet, sent least significant octet first, over
-// eight octets of 0xFF, which stand in for the absent LRH, then the IP packet
-// up to the ICRC, with what may change on the way replaced by ones:
+// The ICRC is the CRC-32 of Ethernet, sent least significant octet first. It covers eight octets of 0xFF, which replace
+// the absent LRH, and the IP packet up to the ICRC. Fields that routers may change are replaced by ones:
 //
 //	IPv4  TOS (DSCP, ECN), TTL, header checksum
 //	IPv6  traffic class, flow label, hop limit
 //	UDP   checksum
 //	BTH   octet 4: FECN, BECN and six reserved bits
 //
-// The packet given is one IPv4 or IPv6 packet, of IP in IP the innermost. Its
-// end comes from the UDP length; octets behind that are ignored. Ports, and
-// IP and UDP checksums, are not looked at.
+// The functions take one IPv4 or IPv6 packet, with IP in IP the innermost one. The packet ends where its UDP length
+// says; octets after that are ignored. Ports and checksums of IP and UDP are not checked.
 //
-// Nothing here allocates, on errors neither, and everything may be called by
-// any number of goroutines at once. A packet in a local array moves to the
-// heap when it is handed over, though, as for hash/crc32. Start-up builds
-// tables of 16 KB in some 10 µs.
+// No function allocates, on success or on error, and all functions are safe for concurrent use. However, the compiler
+// moves a packet in a local array to the heap when it is passed to a function, as it does for hash/crc32. At start-up
+// the package builds tables of 16 KB in about 10 µs.
 package icrc
 
 import (
@@ -26,27 +23,24 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// A Coverage says what becomes of IPv4 options and IPv6 extension headers.
+// A Coverage is the way in which the ICRC treats IPv4 options and IPv6 extension headers.
 //
-// D1: the annex covers "the entire IP datagram" and elsewhere expects neither
-// options nor extension headers, so implementations differ. The three
-// coverages are one for a packet that has none.
+// The annex covers "the entire IP datagram" and elsewhere expects neither options nor extension headers, so
+// implementations differ (D1). For a packet without options and extension headers the three coverages give the same
+// ICRC.
 type Coverage uint8
 
 const (
-	// AsSent covers them octet for octet: the literal reading, and what
-	// senders should use, but for a host that puts in an option whose data may
-	// change on the way, as IOAM's does: the first node that changes it would
-	// make the ICRC wrong. Such a host uses Without.
+	// AsSent covers options and extension headers octet for octet, as the annex literally says. Senders should use it,
+	// except hosts that insert an option with data that may change on the way, as IOAM does: the first node that
+	// changes it would make the ICRC wrong. Such a host uses Without.
 	AsSent Coverage = iota
-	// Without gives the ICRC of the same packet without them: left out, and
-	// IPv6 Payload Length and Next Header, IPv4 IHL and Total Length as they
-	// would be; the IPv6 destination is Segment List[0] where a type 4 Routing
-	// header with Segments Left above 0 is left out. A packet carries this one
-	// when a node behind the NIC inserted the header, as IOAM and SRH
-	// insertion do.
+	// Without gives the ICRC that the packet would have without options and extension headers. The headers are left
+	// out, and IPv6 Payload Length and Next Header, or IPv4 IHL and Total Length, are changed accordingly. If a type 4
+	// Routing header with Segments Left above 0 is left out, the IPv6 destination is Segment List[0]. A packet carries
+	// this ICRC if a node inserted the headers after the NIC had computed it, as with IOAM and SRH insertion.
 	Without
-	// Skipped leaves them out and everything else as on the wire.
+	// Skipped leaves options and extension headers out, and covers all other fields as on the wire.
 	Skipped
 )
 
@@ -55,17 +49,16 @@ func (c Coverage) String() string { return enumtext.Name(c, coverages[:], "Cover
 
 var coverages = [...]string{"as-sent", "without", "skipped"}
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (c Coverage) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText sets c to the coverage that String returns the text for.
+// UnmarshalText sets c to the coverage with this String. Other texts are an error.
 func (c *Coverage) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(c, text, "icrc", "coverage")
 }
 
-// Sum returns the ICRC of an IPv4 or IPv6 packet in this coverage, as the
-// value whose least significant octet is sent first. It does not read the
-// four octets where the ICRC stands.
+// Sum returns the ICRC of an IPv4 or IPv6 packet in this coverage. Its least significant octet is sent first. Sum does
+// not read the four octets of the ICRC in the packet, but they must be there.
 func Sum(ip []byte, c Coverage) (uint32, error) {
 	p, err := find(ip)
 	if err != nil {
@@ -77,9 +70,8 @@ func Sum(ip []byte, c Coverage) (uint32, error) {
 	return p.sum(ip, c)
 }
 
-// Verify checks the ICRC of an IPv4 or IPv6 packet and returns the coverage
-// that matches: it tries AsSent, Without and Skipped in this order. The error
-// is of rocecn.ErrICRC when none does.
+// Verify checks the ICRC of an IPv4 or IPv6 packet and returns the coverage that matches. It tries AsSent, Without and
+// Skipped in this order. If none matches, the error matches rocecn.ErrICRC.
 func Verify(ip []byte) (Coverage, error) {
 	p, err := find(ip)
 	if err != nil {
@@ -87,20 +79,19 @@ func Verify(ip []byte) (Coverage, error) {
 	}
 	want := le.Uint32(ip[p.end:])
 	for c := AsSent; c <= Skipped; c++ {
-		// Without may have no sum: then it does not match.
+		// Without may return an error. Then it does not match.
 		if sum, err := p.sum(ip, c); err == nil && sum == want {
 			return c, nil
 		}
-		if p.udp == p.ext { // the three are one
+		if p.udp == p.ext { // all coverages give the same
 			break
 		}
 	}
 	return AsSent, errMismatch
 }
 
-// Put computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes
-// it into the last four octets of the UDP data, the only ones that it
-// changes. On error it changes nothing.
+// Put computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes it into the last four octets of the UDP
+// data. It changes no other octets, and on error none.
 func Put(ip []byte, c Coverage) error {
 	p, err := find(ip)
 	switch {

@@ -16,8 +16,8 @@ const minUDP = wire.UDPSize + wire.BTHSize + wire.ICRCSize
 
 // A packet locates the parts of an IP packet by offsets into its octets.
 type packet struct {
-	ext int // end of the fixed IP header: options, extension headers
-	udp int // UDP header; ext if there are neither options nor extension headers
+	ext int // end of the fixed IP header, where options or extension headers begin
+	udp int // UDP header; equal to ext without options and extension headers
 	end int // ICRC
 }
 

@@ -27,9 +27,9 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 	return ^crc.UDP(r, ip[p.udp:p.end]), nil
 }
 
-// leaveOut returns what the register after the IP header is to be XORed with
-// for a header as it would be without options and extension headers: the
-// register is linear, so that is what the XOR of the two headers leaves in it.
+// leaveOut returns a correction of the register for coverage Without. XOR with it turns the register after the fixed IP
+// header into the register after the header that the packet would have without options and extension headers. The
+// register is linear, so the correction is the register after the XOR of the two headers.
 func (p packet) leaveOut(ip []byte) (uint32, error) {
 	n := uint32(p.udp - p.ext)
 	if p.ext == wire.IPv4Size {

@@ -8,8 +8,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// headerLen is the length of the IP header with its options or extension
-// headers.
+// headerLen returns the length of the IP header with its options or extension headers, in octets.
 func (d *Datagram) headerLen() int {
 	if d.Src.Is4() {
 		return wire.IPv4Size + len(d.Ext)
@@ -17,10 +16,9 @@ func (d *Datagram) headerLen() int {
 	return wire.IPv6Size + len(d.Ext)
 }
 
-// AppendBinary appends the IP packet: IP header, Ext, UDP header and Data. All
-// lengths and the IPv4 header checksum are computed, the UDP checksum as well
-// unless Checksum is 0. To send a frame append the Ethernet header first. b must
-// not overlap the octets that d aliases.
+// AppendBinary appends the IP packet: IP header, Ext, UDP header and Data. It computes all lengths and the IPv4 header
+// checksum, and the UDP checksum unless Checksum is 0. To send a frame, append the Ethernet header first. b must not
+// overlap the octets that d aliases. On error AppendBinary returns b unchanged.
 func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 	out, err := d.appendHeaders(b, len(d.Data))
 	if err != nil {
@@ -33,8 +31,7 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// appendHeaders appends the IP header, Ext, a UDP header with checksum 0, and
-// room for n octets of data.
+// appendHeaders appends the IP header, Ext and a UDP header with checksum 0, with capacity for n octets of data.
 func (d *Datagram) appendHeaders(b []byte, n int) ([]byte, error) {
 	size := d.headerLen()
 	length := size + wire.UDPSize + n
@@ -53,7 +50,7 @@ func (d *Datagram) appendHeaders(b []byte, n int) ([]byte, error) {
 	return out, nil
 }
 
-// check returns why d cannot be a packet of n octets, or nil.
+// check returns the reason why d cannot be a packet of n octets, or nil.
 func (d *Datagram) check(n int) error {
 	switch {
 	case d.Src.Is4() && d.Dst.Is4():

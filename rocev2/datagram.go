@@ -7,31 +7,31 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// A Datagram is a UDP datagram and the IP packet that carries it: the part that
-// RoCEv2, FCN and the proxy message have in common.
+// A Datagram is a UDP datagram with the fields of the IP packet that carries it. RoCEv2 packets, FCN and proxy messages
+// are UDP datagrams.
 //
-// With IP in IP (D12) it has the fields of the innermost packet, which contains
-// the UDP header. Decoding does not verify the checksums of IPv4 and UDP.
+// With IP in IP (D12), the fields are those of the innermost IP packet, which contains the UDP header. Decoding does
+// not verify the checksums of IPv4 and UDP: see VerifyChecksum.
 type Datagram struct {
-	// Link, Outer and IP are parts of what Decode was given, in this order, and
-	// alias it. AppendBinary does not use them.
-	Link  []byte // the link-layer header with its VLAN tags; empty for a bare IP packet
-	Outer []byte // the headers of tunnels, from the outermost IP header up to the innermost one; nil without any
-	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
+	// Link, Outer and IP are parts of the octets given to Decode, in this order, and alias them. AppendBinary does not
+	// use them.
+	Link  []byte // link-layer header with its VLAN tags; empty for a bare IP packet
+	Outer []byte // headers from the outermost IP header up to the innermost one; nil if there is only one IP header
+	IP    []byte // innermost IP packet, up to the end that its length field gives; shorter if Truncated
 
-	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent
-	TrafficClass uint8      // DSCP and ECN: IPv6 Traffic Class, IPv4 TOS
-	HopLimit     uint8      // IPv4: TTL; sent unchanged, 0 too
-	FlowLabel    uint32     // 20 bits, IPv6 only
-	ID           uint16     // IPv4 only; hosts may replace a 0 without Don't Fragment: see Carriage
-	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment; sent unchanged
-	NextHeader   uint8      // IPv6 only: what Ext begins with, 0, 43 or 60; not used where Ext is empty
-	Ext          []byte     // IPv4 options or IPv6 extension headers, nil without any; aliases the input
+	Src, Dst     netip.Addr // addresses, both IPv4 or both IPv6; AppendBinary ignores a zone
+	TrafficClass uint8      // DSCP and ECN: Traffic Class of IPv6, TOS of IPv4
+	HopLimit     uint8      // Hop Limit of IPv6, TTL of IPv4; sent unchanged, even if 0
+	FlowLabel    uint32     // flow label, 20 bits; IPv6 only
+	ID           uint16     // Identification, IPv4 only; hosts may replace 0 without Don't Fragment: see Carriage
+	Flags        uint8      // flags, IPv4 only: 0, 2 (Don't Fragment), 4 (reserved) or 6; sent unchanged
+	NextHeader   uint8      // type of the first header in Ext: 0, 43 or 60; IPv6 only, not used if Ext is empty
+	Ext          []byte     // IPv4 options or IPv6 extension headers; nil if there are none; aliases the input
 
-	SrcPort, DstPort uint16 // sent unchanged, 0 too
-	Length           uint16 // of UDP header and data, in octets; AppendBinary computes it
-	Checksum         uint16 // AppendBinary sends 0 for 0, and the right checksum for any other value
-	Data             []byte // what follows the UDP header, up to Length; aliases the input
+	SrcPort, DstPort uint16 // UDP ports; sent unchanged, even if 0
+	Length           uint16 // length of UDP header and data, in octets; AppendBinary computes it
+	Checksum         uint16 // UDP checksum; AppendBinary sends 0 for 0, and computes it for any other value
+	Data             []byte // octets after the UDP header, up to Length; aliases the input
 
 	Truncated bool // octets are missing that the length fields promise: see DecodeOptions (D13)
 }
@@ -44,8 +44,8 @@ func (d *Datagram) ECN() ECN { return ECN(d.TrafficClass & 3) }
 
 // FinalDst returns the final destination: Segment List[0] if Ext contains a
 // type 4 Routing header (RFC 8754) with Segments Left above 0 (the last one
-// counts), otherwise Dst. This is the address that sender and receiver of the
-// flow know.
+// counts), otherwise Dst. The sender and the receiver of the flow use this
+// address.
 func (d *Datagram) FinalDst() netip.Addr {
 	if len(d.Ext) == 0 {
 		return d.Dst
@@ -53,7 +53,7 @@ func (d *Datagram) FinalDst() netip.Addr {
 	return d.routedTo()
 }
 
-// routedTo is FinalDst for a datagram with options or extension headers.
+// routedTo implements FinalDst for a datagram with options or extension headers.
 func (d *Datagram) routedTo() netip.Addr {
 	if d.Src.Is6() {
 		if final, _ := wire.FinalSegment(d.NextHeader, d.Ext); final != nil {
@@ -66,12 +66,10 @@ func (d *Datagram) routedTo() netip.Addr {
 // DecodeIP sets d from an IPv4 or IPv6 packet. d aliases b.
 func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets d from octets as o describes them, if they contain a UDP datagram
-// to one of these destination ports; without ports any will do. d aliases b.
-// Octets after the IP packet (Ethernet padding) and after the UDP length are
-// ignored. An error that [ErrNotRoCEv2] matches means that b contains no UDP
-// datagram to such a port; other errors mean that the datagram is broken. On
-// error d is unchanged.
+// Decode sets d from the octets b, which o describes, if they contain a UDP datagram to one of these destination ports,
+// or to any port if ports is empty. d aliases b. Decode ignores octets after the IP packet (Ethernet padding) and after
+// the end that the UDP length gives. If b contains no such datagram, the error matches [ErrNotRoCEv2]; other errors
+// mean that the datagram is malformed. On error d is unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	if ip, udp, end := firstBranch(b, o.Link); udp != 0 {
 		return d.decodePlain(b, ip, udp, end, ports)
@@ -83,7 +81,7 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	return d.fromWalk(b, &w, o.Cut, ports)
 }
 
-// decodePlain is Decode for a plain frame with the offsets that firstBranch returns.
+// decodePlain implements Decode for a plain frame with the offsets that firstBranch returns.
 func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error {
 	u := be.Uint64(b[udp:])
 	length := int(uint16(u >> 16))

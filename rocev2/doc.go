@@ -1,17 +1,20 @@
-// Package rocev2 decodes an Ethernet frame or an IP packet down to the RoCEv2 packet in it, and builds packets.
-// Where to begin:
+// Package rocev2 decodes Ethernet frames and IP packets down to the RoCEv2 packet that they carry, and builds RoCEv2
+// packets and other UDP datagrams.
 //
-//   - [Packet.Decode], for a host that needs RoCEv2 packets only: addresses, BTH, payload, ICRC.
-//   - [Datagram.Decode], for a host that receives FCN or proxy messages: the same up to the UDP data.
-//   - [Frame.Outer], for a host, a router or a role of package node, which decode a frame once: the packet that the
-//     frame is addressed to, through IP in IP. A copy from a mirror is reported by [View.Mirrored].
-//   - [Frame.Inner] and [Frame.FiveTuple], for a switch or a monitor: the flow inside every [Tunnel].
-//   - [Frame.BorderPacket], for a border: a packet that may be malformed.
+// The entry point depends on the program:
 //
-// Packet and Datagram also build packets, by AppendBinary. Package message distinguishes all kinds of messages, in
+//   - A host that needs only RoCEv2 packets uses [Packet.Decode]. It sets addresses, BTH, payload and ICRC.
+//   - A host that receives FCN or proxy messages uses [Datagram.Decode]. It sets addresses, ports and UDP data.
+//   - A host, a router or a role of package node that decodes each frame once uses [Frame.Outer]. It is the view of
+//     the packet that the frame is addressed to, also in IP in IP. [View.Mirrored] reports whether that packet is a
+//     copy from a mirror.
+//   - A switch or a monitor uses [Frame.Inner] and [Frame.FiveTuple], which find the flow inside every [Tunnel].
+//   - A border router uses [Frame.BorderPacket], which also returns malformed packets.
+//
+// AppendBinary of Packet and of Datagram builds an IP packet. Package message distinguishes all kinds of messages, in
 // octets or in a Frame.
 //
-// A first program:
+// A minimal program decodes frames into one Packet:
 //
 //	var p rocev2.Packet // reusable, no allocation
 //	if err := p.DecodeEthernet(frame); errors.Is(err, rocev2.ErrNotRoCEv2) {

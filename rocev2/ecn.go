@@ -9,7 +9,7 @@ import (
 // two bits of Traffic Class or TOS (RFC 3168 section 5).
 type ECN uint8
 
-// The values.
+// Values of the ECN field (RFC 3168 section 5).
 const (
 	NotECT ECN = 0 // not ECN-capable
 	ECT1   ECN = 1 // ECN-capable transport, ECT(1)
@@ -29,11 +29,10 @@ var (
 		"truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
 )
 
-// DecapsulateECN returns the ECN field of a packet that leaves a tunnel, from
-// those of its outer and inner headers (RFC 6040 section 4.2, figure 4). If
-// drop is true the packet must be dropped: it met congestion in the tunnel, and
-// its sender would not understand the mark. A packet that enters a tunnel keeps
-// its value in the outer header (section 4.1).
+// DecapsulateECN returns the ECN field of a packet that leaves a tunnel, computed from the fields of its outer and
+// inner headers (RFC 6040 section 4.2, figure 4). It uses only the lower two bits of outer and inner. If drop is true,
+// the packet must be dropped: a router in the tunnel marked it, and its transport does not support ECN. On entry to a
+// tunnel, the outer header gets the value of the inner one (section 4.1).
 func DecapsulateECN(outer, inner ECN) (ecn ECN, drop bool) {
 	outer, inner = outer&3, inner&3
 	switch {

@@ -2,16 +2,16 @@ package rocev2
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// ErrNotRoCEv2 is the root of all errors that mean other traffic, in contrast
-// to those of a broken RoCEv2 packet.
+// ErrNotRoCEv2 is the root of all errors that mean other traffic. Errors that do not match it mean a malformed RoCEv2
+// packet.
 //
-// D12: a packet is RoCEv2 if a walk through Ethernet, IPv4, IPv6 and the next
-// headers 0, 43, 60, 4 and 41, with at most four IP headers inside the first
-// one, finds a whole UDP header with a wanted destination port. Otherwise it is
-// other traffic. Errors after the UDP header are those of a RoCEv2 packet.
+// A packet is RoCEv2 if a walk through Ethernet, IPv4, IPv6 and the next headers 0, 43, 60, 4 and 41, with at most four
+// IP headers inside the outermost one, finds a complete UDP header with a wanted destination port (D12). Otherwise it
+// is other traffic. Errors after such a UDP header are errors of a RoCEv2 packet.
 var ErrNotRoCEv2 = wireerr.New("rocev2", "packet", 0, "not RoCEv2", wireerr.Other)
 
-// Other traffic; ErrNotRoCEv2 matches all of these.
+// Errors for other traffic; each matches ErrNotRoCEv2. ErrFragment means an IP fragment, and ErrPort another UDP
+// destination port than the wanted ones.
 var (
 	errVersion = wireerr.New("rocev2", "IP version", 0,
 		"not the one that the header before it announces", ErrNotRoCEv2, wireerr.Malformed)
@@ -34,7 +34,7 @@ var (
 		ErrNotRoCEv2)
 )
 
-// Broken packets.
+// Errors for malformed packets and datagrams.
 var (
 	errIPLength    = wireerr.New("rocev2", "IP length", 0, "runs beyond the octets given", wireerr.Truncated)
 	errUDPLength   = wireerr.New("rocev2", "UDP length", 0, "below 8", wireerr.Malformed)
@@ -49,7 +49,7 @@ var (
 	errPad = wireerr.New("rocev2", "BTH pad count", 0, "larger than the payload", wireerr.Malformed)
 )
 
-// Errors of AppendBinary, and of decoding from a Datagram whose fields the caller has set.
+// Errors of AppendBinary, and of DecodeDatagram after the caller has set fields of the Datagram.
 var (
 	errFlagsRange = wireerr.New("rocev2", "IPv4 flags", 0,
 		"over 3 bits, or More Fragments set", wireerr.Range)

@@ -6,9 +6,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// Extensions iterates over the extension headers in d.Ext, those of the
-// innermost IPv6 header: the type and the octets of each. It yields nothing for
-// IPv4.
+// Extensions iterates over the type and the octets of each extension header in d.Ext, that is, of the innermost IPv6
+// header. It yields nothing for IPv4.
 func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		if !d.Src.Is6() {
@@ -18,8 +17,8 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// OuterExtensions is Extensions for the IPv6 headers that d.Outer begins with, the outermost first: those before a
-// tunnel of another kind than IP in IP.
+// OuterExtensions iterates over the extension headers of the IPv6 headers in d.Outer, the outermost first, as
+// Extensions does. It ends at a tunnel other than IP in IP.
 func (d *Datagram) OuterExtensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame

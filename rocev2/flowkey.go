@@ -8,22 +8,21 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// A FlowKey names the flow of a data packet by fields that every data packet of
-// the flow has: the addresses and the receiver's queue pair. It is comparable,
-// so it can be the key of a map.
+// A FlowKey identifies the flow of data packets by fields that every data packet of the flow has: the addresses and the
+// receiver's queue pair. It is comparable and can be the key of a map.
 //
-// The UDP source port does not belong to it: senders choose it by flow, by
-// queue pair or at random, and change it to change the path.
+// The UDP source port is not part of it, because senders choose it by flow, by queue pair or at random, and change it
+// to change the path.
 type FlowKey struct {
-	Src, Dst netip.Addr
-	DestQP   uint32 // 24 bits
+	Src, Dst netip.Addr // source and final destination
+	DestQP   uint32     // queue pair of the receiver, 24 bits
 }
 
 // FlowKey returns the key of the flow that p belongs to. Dst is the final destination (see [Datagram.FinalDst]). An
 // acknowledgement belongs to the flow of its own direction.
 //
-// It returns false and the zero key if p is a notification (OpCode 0x81), because a notification belongs to no flow: it
-// travels against the data, and a CNP does not carry the queue pair of the receiver.
+// It returns false and the zero key if p is a notification (opcode 0x81), because a notification belongs to no flow:
+// its direction is opposite to the data, and a CNP does not carry the queue pair of the receiver.
 // [github.com/rocecn/rocecn/message.Message.FlowKey] returns the flow that a notification is about.
 func (p *Packet) FlowKey() (key FlowKey, ok bool) {
 	if p.BTH.Opcode == bth.CNP {

@@ -6,35 +6,34 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// DecodeOptions describes the octets given to Decode. The zero value is for a
-// complete Ethernet frame.
+// DecodeOptions describes the octets given to Decode. The zero value is for a complete Ethernet frame.
 type DecodeOptions struct {
-	// Link is the header that the octets begin with.
+	// Link is the type of the link-layer header with which the octets begin.
 	Link LinkType
-	// Cut is what the capture says of the octets: they are fewer than were on the wire. Then
-	// a packet whose headers are complete is accepted, with its lengths from the UDP length (D13).
-	// Without Cut, missing octets are an error.
+	// Cut reports whether the capture kept fewer octets than were on the wire. With Cut, Decode accepts a packet if its
+	// headers are complete, and computes its lengths from the UDP length (D13). Without Cut, missing octets are an
+	// error.
 	//
-	// A packet is Truncated if octets are missing that its length fields promise. Only padding may be cut off, and a
-	// mirror or an ICMPv6 error truncates the packet that it quotes, without a cut of its own.
+	// Cut and the field Truncated of a decoded packet differ: a packet is Truncated if octets are missing that its
+	// length fields promise. If the capture cut only the padding, the packet is not Truncated. A packet quoted by a
+	// mirror or an ICMPv6 error may be Truncated without Cut.
 	Cut bool
-	// Outer ignores what mirrors and tunnels other than IP in IP contain (option -outer of the command rocecn).
-	// By default [Frame], message.Message.Decode and the command look into them. [Packet.Decode] and [Datagram.Decode]
-	// never do, because a host is not the destination of such packets (D12).
+	// Outer makes Decode ignore the contents of mirrors and of tunnels other than IP in IP (option -outer of the
+	// command rocecn). By default [Frame], message.Message.Decode and the command decode them. [Packet.Decode] and
+	// [Datagram.Decode] never do, because a host is not the destination of the packets inside (D12).
 	Outer bool
 }
 
-// A LinkType is a kind of link-layer header, with which a captured packet
-// begins.
+// A LinkType is the type of the link-layer header with which a captured packet begins.
 type LinkType uint8
 
 // The link types.
 const (
 	LinkEthernet LinkType = iota // Ethernet II, with any number of VLAN tags
 	LinkIP                       // none: the octets begin with an IPv4 or IPv6 header
-	LinkSLL                      // Linux cooked capture, as of `tcpdump -i any`
+	LinkSLL                      // Linux cooked capture, as written by `tcpdump -i any`
 	LinkSLL2                     // Linux cooked capture, version 2
-	LinkNull                     // BSD loopback, in the writer's octet order
+	LinkNull                     // BSD loopback, in the octet order of the capturing host
 	LinkLoop                     // OpenBSD loopback, big-endian
 )
 
@@ -43,8 +42,8 @@ var linkTypes = [...]string{"ethernet", "ip", "sll", "sll2", "null", "loop"}
 // String returns the link type in lower case.
 func (l LinkType) String() string { return enumtext.Name(l, linkTypes[:], "LinkType") }
 
-// LinkTypeOf returns the link type for its number in pcap and pcapng files
-// (LINKTYPE_…); ok is false if it is not one of those above.
+// LinkTypeOf returns the link type with this number in pcap and pcapng files
+// (LINKTYPE_…); ok is false if no LinkType has it.
 func LinkTypeOf(number uint32) (l LinkType, ok bool) {
 	switch number {
 	case 0:
@@ -130,7 +129,8 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 	return 0, 0, 0, errLink
 }
 
-// etherEnd is linkEnd for a header of size octets whose EtherType is at b[at:]. short is the error of a truncated one.
+// etherEnd implements linkEnd for a header of size octets with its EtherType at b[at:]. It returns the error short if
+// the header or a VLAN tag is truncated.
 func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ether uint16, err error) {
 	end, ether, ok := wire.SkipTags(b, at, size)
 	switch {
@@ -156,10 +156,9 @@ func familyVersion(family uint32) uint8 {
 	return 0
 }
 
-// AppendReplyLink appends the link-layer header of an answer that is an IP
-// packet of this version. If d came in an Ethernet frame, this is its header
-// with the addresses swapped, its VLAN tags, and the EtherType of the answer;
-// otherwise nothing. d must have been decoded.
+// AppendReplyLink appends the link-layer header for an answer to d that is an IP packet of this version, 4 or 6. If d
+// was decoded from an Ethernet frame, the header is that of the frame, with its addresses swapped, its VLAN tags, and
+// the EtherType of the answer; otherwise AppendReplyLink appends nothing. d must have been decoded.
 func (d *Datagram) AppendReplyLink(b []byte, version uint8) []byte {
 	if len(d.Link)%4 != wire.EthernetSize%4 { // not Ethernet: all other headers, and tags, are multiples of 4 octets
 		return b

@@ -11,8 +11,8 @@ import (
 var errNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
 
 // OptionsError returns [ipv6opt.ErrOverrun] if an option overruns one of the Hop-by-Hop or Destination Options
-// headers that Extensions yields, otherwise nil. Decode does not look at options, because it needs only the
-// headers' own lengths: a packet with such an error decodes all the same (D19).
+// headers that Extensions yields, otherwise nil. Decode does not read options, because the lengths of the headers are
+// enough for it, and accepts a packet with this error (D19).
 func (f *Frame) OptionsError() error {
 	for next, octets := range f.Extensions() {
 		if err := optionsError(next, octets); err != nil {
@@ -45,19 +45,20 @@ func isOptions(next uint8) bool {
 // An IOAMOption is an IPv6 option of the types that carry IOAM (RFC 9486
 // section 3).
 type IOAMOption struct {
-	Header uint8        // the header that contains it: 0 Hop-by-Hop, 60 Destination Options
-	Type   ipv6opt.Type // of the IPv6 option: 0x31 or 0x11
-	Data   []byte       // of the IPv6 option; aliases the packet
+	Header uint8        // type of the header that contains the option: 0 Hop-by-Hop, 60 Destination Options
+	Type   ipv6opt.Type // type of the IPv6 option: 0x31 or 0x11
+	Data   []byte       // data of the IPv6 option; aliases the packet
 	ioam.Option
 }
 
-// IOAM iterates over the IOAM options in the headers that Extensions yields, those of outer IP headers first.
-// An option that does not parse, or overruns its header, is yielded with its error: then Option is zero, and
-// Data is as much as is there. The content of Option is for its Decode functions. An option of type 0x11 may be
-// something else, because a proprietary format uses the same type.
+// IOAM iterates over the IOAM options in the headers that Extensions yields, the outermost first. If an option is
+// invalid or overruns its header, IOAM yields it with an error; then Option is zero, and Data ends with the header at
+// the latest. The types of package ioam, such as [ioam.Trace], decode the content of Option. An option of type 0x11 may
+// be something other than IOAM, because a proprietary format uses the same type.
 func (f *Frame) IOAM() iter.Seq2[IOAMOption, error] { return ioamIn(f.Extensions()) }
 
-// IOAM is [Frame.IOAM] for the options of the innermost IPv6 header, those in d.Ext.
+// IOAM iterates over the IOAM options in d.Ext, the extension headers of the innermost IPv6 header, as [Frame.IOAM]
+// does.
 func (d *Datagram) IOAM() iter.Seq2[IOAMOption, error] { return ioamIn(d.Extensions()) }
 
 func ioamIn(headers iter.Seq2[uint8, []byte]) iter.Seq2[IOAMOption, error] {
@@ -70,8 +71,7 @@ func ioamIn(headers iter.Seq2[uint8, []byte]) iter.Seq2[IOAMOption, error] {
 	}
 }
 
-// yieldIOAM yields the IOAM options of one extension header. It says whether to
-// continue.
+// yieldIOAM yields the IOAM options of one extension header. It reports whether to continue.
 func yieldIOAM(yield func(IOAMOption, error) bool, next uint8, octets []byte) bool {
 	var h ipv6opt.Header
 	if !isOptions(next) {
@@ -97,10 +97,9 @@ func yieldIOAM(yield func(IOAMOption, error) bool, next uint8, octets []byte) bo
 	return true
 }
 
-// Trace returns the first IOAM trace in the Hop-by-Hop header of the innermost
-// IPv6 packet that parses; it aliases d.Ext. If none does, it returns the error
-// of the first that does not parse, or one of rocecn.ErrOther if there is none
-// (D5).
+// Trace returns the first valid IOAM trace in the Hop-by-Hop Options header of the innermost IPv6 packet; it aliases
+// d.Ext. If no trace is valid, Trace returns the error of the first invalid one. If there is no trace, the error
+// matches rocecn.ErrOther (D5).
 func (d *Datagram) Trace() (ioam.Trace, error) {
 	broken := errNoTrace
 	for o, err := range d.IOAM() {

@@ -13,7 +13,7 @@ import (
 // Port is the UDP destination port of RoCEv2, 4791 (IBTA annex A17).
 const Port = wire.PortRoCEv2
 
-// The smallest UDP data of a RoCEv2 packet: BTH and ICRC.
+// minData is the smallest length of the UDP data of a RoCEv2 packet, in octets: BTH and ICRC.
 const minData = bth.Size + wire.ICRCSize
 
 // A Packet is a RoCEv2 packet (IBTA annex A17):
@@ -21,21 +21,20 @@ const minData = bth.Size + wire.ICRCSize
 //	[Ethernet, VLAN tags] [outer IP headers] IP, options or extension headers,
 //	UDP | BTH | extended transport headers | payload | pad | ICRC
 //
-// The zero value is ready for any number of Decode calls; they allocate
-// nothing.
+// The zero value is ready for any number of Decode calls. Decode allocates nothing.
 type Packet struct {
 	Datagram
 	BTH bth.Headers
 
-	// Payload is between the headers and the pad: in a CNP the 16 reserved
-	// octets, with an unknown opcode everything up to the ICRC. It aliases the
-	// input. In a Truncated packet it is as much as is there; PayloadLen
-	// returns how much was sent.
+	// Payload is the octets between the headers and the pad. It aliases the input. In a CNP it is the 16 reserved
+	// octets; with an unknown opcode, all octets from the BTH to the ICRC. In a Truncated packet it has only the octets
+	// that are there; PayloadLen returns the number that was sent.
 	Payload []byte
-	Padding []byte // as many pad octets as the pad count says, nil for none; aliases the input
+	Padding []byte // pad octets, as many as the pad count gives; nil if there are none; aliases the input
 
-	ICRC uint32 // the value on the wire, least significant octet first; 0 when Truncated
-	// how AppendBinary computes the ICRC; Decode sets it to AsSent, VerifyICRC to what it finds (D1)
+	ICRC uint32 // value on the wire, least significant octet first; 0 if Truncated
+	// Coverage is the way in which AppendBinary computes the ICRC. Decode sets it to AsSent, and VerifyICRC to the
+	// coverage that matches (D1).
 	Coverage icrc.Coverage
 }
 
@@ -46,13 +45,12 @@ func (p *Packet) DecodeEthernet(b []byte) error { return p.Decode(b, DecodeOptio
 // DecodeIP sets p from an IPv4 or IPv6 packet. p aliases b.
 func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets p from octets as o describes them; p aliases b. An error that
-// [ErrNotRoCEv2] matches means that b is other traffic, other errors mean a
-// broken RoCEv2 packet. On error p is unchanged.
+// Decode sets p from the octets b, which o describes; p aliases b. If b is other traffic, the error matches
+// [ErrNotRoCEv2]; other errors mean a malformed RoCEv2 packet. On error p is unchanged.
 //
-// Decode does not verify the ICRC: see VerifyICRC. Neither does it refuse any
-// TVer, reserved bits or AETH syndromes, nor a payload that the opcode does not
-// have or that is, with its pad, not a multiple of 4 octets.
+// Decode does not verify the ICRC: see VerifyICRC. It accepts every TVer, all reserved bits and every AETH syndrome. It
+// also accepts a payload that the opcode does not allow, and a payload that is not a multiple of 4 octets together with
+// its pad: see Validate.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // as in firstBranch, without the call
 		const ip = wire.EthernetSize
@@ -101,7 +99,7 @@ func (p *Packet) setPlain(b []byte, ip, udp, end int) error {
 	return setPacket[[wire.EthernetSize]byte](p, b, ip, udp, end)
 }
 
-// A start is the type parameter for the offset of the IP header: an array of so many octets, or of anywhere.
+// A start is an array type. Its length is the offset of the IP header, or anywhere if the offset is not a constant.
 type start interface {
 	[0]byte | [wire.EthernetSize]byte | [anywhere]byte
 }
@@ -170,8 +168,8 @@ func (p *Packet) setTruncated(b []byte, ip, udp, end int) error {
 	return nil
 }
 
-// DecodeDatagram sets p from a decoded datagram, which may be p's own; its
-// ports do not matter. p aliases the octets that d aliases. On error p is unchanged.
+// DecodeDatagram sets p from a decoded datagram, which may be &p.Datagram. It does not check the ports. p aliases the
+// octets that d aliases. On error p is unchanged.
 func (p *Packet) DecodeDatagram(d *Datagram) error {
 	if there := int(d.Length) - wire.UDPSize; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
 		return errDataLength
@@ -190,9 +188,9 @@ func (p *Packet) DecodeDatagram(d *Datagram) error {
 // A layout has the ends of BTH with extended headers, of payload and of pad, as offsets from the BTH.
 type layout struct{ headers, payload, padding int }
 
-// layoutOf returns the layout of UDP data of this length that begins with these two octets. A CNP has no pad, whatever
-// its pad count is. With an unknown opcode nothing after the BTH is known, and no length is computed from it. The parts
-// fit if headers is not more than payload.
+// layoutOf returns the layout of UDP data of this length that begins with these two octets. A CNP has no pad, with any
+// pad count. With an unknown opcode, all octets after the BTH up to the ICRC are payload. The parts overlap if headers
+// is greater than payload.
 func layoutOf(first, second byte, length int) (l layout) {
 	op := bth.Opcode(first)
 	l.headers = bth.Size + op.HeaderLen()
@@ -203,7 +201,8 @@ func layoutOf(first, second byte, length int) (l layout) {
 	return l
 }
 
-// misfit returns the error of parts that do not fit, of a packet with this many octets.
+// misfit returns the error for a layout with overlapping parts, or with headers after the end of the octets that are
+// there.
 func (l layout) misfit(there int) error {
 	switch {
 	case l.headers > l.padding:
@@ -251,8 +250,8 @@ func (p *Packet) setPayload(data, rest []byte, l layout) {
 	}
 }
 
-// PayloadLen returns how many octets of payload were sent, without the pad,
-// also when the capture cut them. A Truncated p must have been decoded.
+// PayloadLen returns the number of payload octets that were sent, without the pad, even if the capture truncated them.
+// A Truncated p must have been decoded.
 func (p *Packet) PayloadLen() int {
 	if !p.Truncated {
 		return len(p.Payload)
@@ -261,7 +260,7 @@ func (p *Packet) PayloadLen() int {
 	return l.payload - l.headers
 }
 
-// padding returns what AppendBinary appends after the payload.
+// padding returns the pad octets that AppendBinary appends after the payload.
 func (p *Packet) padding() []byte {
 	if p.Padding == nil && p.hasPad() && p.BTH.Pad <= 3 {
 		return zeros[:p.BTH.Pad]
@@ -269,8 +268,7 @@ func (p *Packet) padding() []byte {
 	return p.Padding
 }
 
-// hasPad says whether the pad count means anything: it does not in a CNP and
-// with an unknown opcode.
+// hasPad reports whether the pad count has a meaning. In a CNP and with an unknown opcode it has none.
 func (p *Packet) hasPad() bool { return p.BTH.Opcode.IsKnown() && p.BTH.Opcode != bth.CNP }
 
 var zeros [3]byte
@@ -289,14 +287,18 @@ var zeros [3]byte
 // be nil for zeros; otherwise it must be empty. A Truncated packet cannot be
 // built.
 //
-// Each field is sent as it is, 0 too, because a decoded one may be 0. A program that
-// fills a Packet sets DstPort to [Port], HopLimit, BTH.PKey (bth.DefaultPKey in the
-// default partition) and BTH.Pad, which is -len(Payload)&3, since payload and pad are
-// a multiple of 4 octets; over IPv4 also Flags to 2, or ID (see [Carriage]). Validate
-// reports what is wrong with hop limit, BTH, payload and pad.
+// Each field is sent as it is, even if it is 0, because a decoded field may be 0. A program that fills a Packet must
+// set
 //
-// b must not overlap the octets that p aliases: what was decoded from buf is not
-// to be appended to buf[:0].
+//   - DstPort, to [Port];
+//   - HopLimit;
+//   - BTH.PKey, to bth.DefaultPKey in the default partition;
+//   - BTH.Pad, to -len(Payload)&3, because payload and pad together are a multiple of 4 octets;
+//   - over IPv4, Flags to 2, or ID (see [Carriage]).
+//
+// Validate reports wrong values of hop limit, BTH, payload and pad.
+//
+// b must not overlap the octets that p aliases: a packet decoded from buf cannot be appended to buf[:0].
 func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	pad, wanted := p.padding(), 0
 	if p.hasPad() {
@@ -318,7 +320,7 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	out = append(append(append(out, p.Payload...), pad...), 0, 0, 0, 0)
 	ip, udp := out[len(b):], p.headerLen()
 	if p.Coverage == icrc.AsSent {
-		crc.Put(ip, udp) // need not look for what is known
+		crc.Put(ip, udp) // faster than icrc.Put, which searches for the UDP header
 	} else if err := icrc.Put(ip, p.Coverage); err != nil {
 		return b, err
 	}

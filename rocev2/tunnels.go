@@ -17,9 +17,9 @@ type Tunnel uint8
 // The tunnels.
 const (
 	ERSPAN1 Tunnel = iota + 1 // a mirrored frame directly after GRE
-	ERSPAN2                   // the same after an ERSPAN header of type II
-	ERSPAN3                   // … of type III
-	GRE                       // RFC 2784, RFC 2890; not named around ERSPAN
+	ERSPAN2                   // a mirrored frame after GRE and an ERSPAN header of type II
+	ERSPAN3                   // a mirrored frame or packet after GRE and an ERSPAN header of type III
+	GRE                       // RFC 2784, RFC 2890; not listed if it carries ERSPAN
 	VXLAN                     // RFC 7348
 	Geneve                    // RFC 8926
 	MPLS                      // RFC 3032, RFC 4023, RFC 7510, RFC 4448: one label stack, however many labels
@@ -31,13 +31,13 @@ var tunnelNames = [...]string{"none", "erspan1", "erspan2", "erspan3", "gre", "v
 // String returns the tunnel in lower case.
 func (t Tunnel) String() string { return enumtext.Name(t, tunnelNames[:], "Tunnel") }
 
-// maxTunnels is the most tunnels around a packet. Usually the limit on IP
-// headers applies first; this one is for label stacks inside label stacks.
+// maxTunnels is the maximum number of tunnels around a packet. Usually the limit on IP headers applies first; this one
+// limits label stacks inside label stacks.
 const maxTunnels = 12
 
-// Tunnels are all tunnels around a packet.
+// Tunnels is the list of all tunnels around a packet.
 type Tunnels struct {
-	list uint64 // four bits each, the outermost in the lowest: one word, since it is read as soon as it is written
+	list uint64 // four bits a tunnel, the outermost lowest; one word is fast to read immediately after it is written
 }
 
 // Len returns the number of tunnels.
@@ -54,8 +54,8 @@ func (t Tunnels) All() iter.Seq[Tunnel] {
 	}
 }
 
-// mirrored says whether one of the tunnels is ERSPAN: then the packet is a
-// copy, sent here by a mirror, of a packet that passed another node.
+// mirrored reports whether one of the tunnels is ERSPAN. If so, the packet is a copy, sent by a mirror, of a packet
+// that passed another node.
 func (t Tunnels) mirrored() bool {
 	for tunnel := range t.All() {
 		if tunnel == ERSPAN1 || tunnel == ERSPAN2 || tunnel == ERSPAN3 {

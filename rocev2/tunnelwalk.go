@@ -31,7 +31,7 @@ var (
 		"truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2,
 		wireerr.Truncated)
 	errGREFlags = wireerr.New("rocev2", "GRE header", 0,
-		"version is not 0, or flags that RFC 2784 refuses", ErrNotRoCEv2, wireerr.Malformed)
+		"version is not 0, or flags that RFC 2784 does not allow", ErrNotRoCEv2, wireerr.Malformed)
 	errERSPAN = wireerr.New("rocev2", "ERSPAN header", 8,
 		"truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
 	errERSPANVer = wireerr.New("rocev2", "ERSPAN header", 0,
@@ -44,15 +44,15 @@ var (
 type way struct {
 	walk
 	trail
-	// border: the walk continues after an IP header whose length field exceeds the octets, and does not look into
+	// border makes the walk continue after an IP header with a length field that exceeds the octets, and stop before
 	// mirrored frames.
 	border bool
 
-	mirror    uint8 // 1 and the index in packets of the packet that carries the outermost mirror's copy; or 0
+	mirror    uint8 // 0 without a mirror, otherwise 1 + index in packets of the outermost mirror's own packet
 	mirrorEnd int   // end of the octets of the outermost mirror's own IP packet
 
-	// Begin and end of the header of the Ethernet frame around the packet reached, and of that around the packet at
-	// begin; the same offset twice if there is none.
+	// Begin and end of the header of the Ethernet frame around the packet reached, and of the frame around the packet
+	// at begin. If there is no such frame, both are the same offset.
 	ethernet, ethernetEnd           int
 	outerEthernet, outerEthernetEnd int
 }
@@ -71,15 +71,15 @@ func (w *walk) carries() bool {
 	switch {
 	case w.err == nil:
 		return wire.IsTunnelPort(w.port)
-	// looked at first: errors compare slowly
+	// compared before w.err, because comparing errors takes longer
 	case w.proto == wire.ProtoEthernet, w.proto == wire.ProtoMPLS, w.proto == wire.ProtoGRE:
 		return w.err == errNotUDP || w.err == errNotIP && wire.IsMPLS(w.ether)
 	}
 	return wire.IsMPLS(w.ether) && w.err == errNotIP
 }
 
-// descendMirrors continues where follow has ended through the mirrors that begin there, to the outermost packet in the
-// copied frame, and from there through IP in IP. The walk stays at a mirror that carries no IP.
+// descendMirrors continues after follow through the mirrors that begin at its end, to the outermost packet of the
+// copied frame and through IP in IP. The walk stays at a mirror that carries no IP.
 func (w *way) descendMirrors(b []byte) {
 	for w.err == errNotUDP && w.carriesMirror(b) && !w.overruns && (w.cut || !w.missing) {
 		before := *w
@@ -93,8 +93,8 @@ func (w *way) descendMirrors(b []byte) {
 	}
 }
 
-// followCopy begins the outer view at the packet in a copied frame, in a mirror's packet with the GRE header at gre,
-// and follows it. It reports whether there is an IP header.
+// followCopy begins the outer view at the outermost packet of the frame copied by a mirror with its GRE header at gre,
+// and continues through IP in IP. It reports whether there is an IP header.
 func (w *way) followCopy(b []byte, gre int) bool {
 	w.begin, w.beginEnd, w.depth = w.ip, 0, w.depth+1
 	if w.outerEthernet, w.outerEthernetEnd = w.ethernet, w.ethernetEnd; w.ethernet < gre {
@@ -104,7 +104,7 @@ func (w *way) followCopy(b []byte, gre int) bool {
 	return w.err != errDepth && w.err != errTunnels && w.begins(b)
 }
 
-// carriesMirror reports whether the packet that follow has ended at carries a frame that a mirror copied.
+// carriesMirror reports whether the packet reached by follow carries a frame copied by a mirror.
 func (w *walk) carriesMirror(b []byte) bool {
 	if w.proto != wire.ProtoGRE || min(w.end, w.stop)-w.udp < 4 {
 		return false
@@ -113,9 +113,9 @@ func (w *walk) carriesMirror(b []byte) bool {
 	return ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3
 }
 
-// descend continues where follow has ended and a tunnel begins, through every [Tunnel], down to the innermost IP
-// packet. An error means that a tunnel is broken or does not carry IP. An error of the innermost packet itself is
-// in w.err.
+// descend continues after follow, at the tunnel that begins at its end, through every [Tunnel] down to the innermost IP
+// packet. An error means that a tunnel is malformed or does not carry IP. An error of the innermost packet itself is in
+// w.err.
 func (w *way) descend(b []byte) error {
 	for {
 		switch stop := w.stop; {
@@ -144,8 +144,8 @@ func (w *way) descend(b []byte) error {
 	}
 }
 
-// tunnel moves the walk to the IP header that the next tunnel carries. The functions below do so for one kind
-// of header each, at b[at:].
+// tunnel moves the walk to the IP header that the next tunnel carries. Each of the functions below does so for one type
+// of header, at b[at:].
 func (w *way) tunnel(b []byte) error {
 	w.pass(&w.walk)
 	at := w.udp
@@ -171,8 +171,7 @@ func (w *way) tunnel(b []byte) error {
 	return w.frame(b, at)
 }
 
-// payload adds a tunnel, and moves the walk into its payload, which has this
-// EtherType.
+// payload adds a tunnel, and moves the walk into its payload at b[at:], which has this EtherType.
 func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 	if err := w.tunnels.add(tunnel); err != nil {
 		return err
@@ -201,13 +200,13 @@ func (w *way) frame(b []byte, at int) error {
 	case wire.IsMPLS(ether) && err == errNotIP:
 		err = w.labels(b, end)
 	}
-	if err == nil && w.ethernetEnd <= at { // no frame inside labels set it
+	if err == nil && w.ethernetEnd <= at { // it was not set by a frame inside labels
 		w.ethernet, w.ethernetEnd = at, end
 	}
 	return err
 }
 
-// labels moves the walk through an MPLS label stack. S marks its last label:
+// labels moves the walk through an MPLS label stack. S is 1 in its last label:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -215,10 +214,10 @@ func (w *way) frame(b []byte, at int) error {
 //	|                 Label                 | TC  |S|      TTL      |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// The stack does not say what follows: IPv4 or IPv6, known by their first four
-// bits (RFC 3032), or the Ethernet frame of a pseudowire, with or without a
-// control word before it, whose first four bits are 0 (RFC 4448). The first
-// that fits is taken: IP with right lengths, then a frame that leads to IP.
+// The stack does not identify its payload. The payload is IPv4 or IPv6, recognized by the first four bits (RFC 3032),
+// or the Ethernet frame of a pseudowire, with or without a control word before it. The first four bits of a control
+// word are 0 (RFC 4448). labels takes the first payload that fits: IP with correct lengths, then a frame that carries
+// IP.
 func (w *way) labels(b []byte, at int) error {
 	if err := w.tunnels.add(MPLS); err != nil {
 		return err
@@ -251,8 +250,8 @@ func (w *way) labels(b []byte, at int) error {
 	return errLabelled
 }
 
-// looksLikeFrame says whether an Ethernet frame with IP or MPLS begins at
-// b[at:]; short, whether there are too few octets to decide.
+// looksLikeFrame reports whether an Ethernet frame with IP or MPLS begins at b[at:]. short reports whether there are
+// too few octets to decide.
 func looksLikeFrame(b []byte, at int) (yes, short bool) {
 	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, errFrame)
 	switch {
@@ -264,8 +263,7 @@ func looksLikeFrame(b []byte, at int) (yes, short bool) {
 	return wire.VersionField(b[end:]) == version, false
 }
 
-// fits says whether the lengths of the IP header at b[at:] are right, and its
-// protocol is a common one.
+// fits reports whether the lengths of the IP header at b[at:] are right and its protocol is a common one.
 func (w *way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, wire.VersionField(b[at:]), w.cut)
@@ -282,7 +280,7 @@ func (w *way) fits(b []byte, at int) bool {
 	return false
 }
 
-// vxlan is for a VXLAN header (RFC 7348); an Ethernet frame follows it:
+// vxlan moves the walk through a VXLAN header (RFC 7348) into the Ethernet frame after it:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -301,7 +299,7 @@ func (w *way) vxlan(b []byte, at int) error {
 	return w.payload(VXLAN, wire.EtherBridged, b, at+8)
 }
 
-// geneve is for a Geneve header (RFC 8926). Opt Len is in units of 4 octets:
+// geneve moves the walk through a Geneve header (RFC 8926). Opt Len is in units of 4 octets:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -327,8 +325,8 @@ func (w *way) geneve(b []byte, at int) error {
 	return w.payload(Geneve, be.Uint16(h[2:]), b, at+size)
 }
 
-// gre is for a GRE header (RFC 2784, RFC 2890). Each of C, K and S adds 4
-// octets after the first 4: checksum, key, sequence number.
+// gre moves the walk through a GRE header (RFC 2784, RFC 2890). Each of C, K and S adds 4 octets after the first 4:
+// checksum, key and sequence number.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -361,7 +359,7 @@ func (w *way) gre(b []byte, at int) error {
 	return w.payload(GRE, ether, b, at)
 }
 
-// erspan2 is for an ERSPAN header of type II. T: the switch cut the mirrored frame.
+// erspan2 moves the walk through an ERSPAN header of type II. T is 1 if the switch truncated the mirrored frame:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -380,8 +378,8 @@ func (w *way) erspan2(b []byte, at int) error {
 	return w.mirrored(ERSPAN2, b[at+2], wire.EtherBridged, b, at+8)
 }
 
-// erspan3 is erspan2 for type III. O adds 8 octets after the header, FT is the
-// type of the mirrored frame:
+// erspan3 moves the walk through an ERSPAN header of type III. T is 1 if the switch truncated the mirrored frame, O
+// adds 8 octets after the header, and FT is the type of the mirrored frame:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -418,8 +416,8 @@ func (w *way) erspan3(b []byte, at int) error {
 	return w.mirrored(ERSPAN3, third, ether, b, at)
 }
 
-// mirrored is payload after an ERSPAN header, whose third octet contains T. A frame that the switch cut may be
-// longer than the octets that are there.
+// mirrored moves the walk into the payload of an ERSPAN header with this third octet, which contains T. A frame that
+// the switch truncated may be longer than the octets that are there.
 func (w *way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
 	if third&0x04 != 0 {
 		w.limit, w.cut = math.MaxInt, true

@@ -7,8 +7,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// Deviations of a packet from the IBTA specification, besides those of package
-// bth. Decode shows them and does not reject them.
+// Deviations of a packet from the IBTA specification, in addition to those of package bth. Decode accepts packets with
+// such deviations.
 var (
 	errHopLimit = wireerr.New("rocev2", "hop limit", 0, "0: no router forwards the packet", wireerr.Malformed)
 	errPayload  = wireerr.New("rocev2", "payload", 0,

@@ -12,13 +12,12 @@ var (
 		"0 over IPv6, which only port 4791 allows", wireerr.Malformed, wireerr.ICRC)
 )
 
-// VerifyChecksum returns nil if the UDP checksum is right, or is 0 where that
-// is allowed: over IPv4, and on port 4791, because the ICRC protects more (RFC
-// 768, RFC 8200 section 8.1, RFC 6936). Decode does not verify it, and raw
-// captures and AF_PACKET sockets show packets that a UDP socket would drop. d
-// must have been decoded. A wrong checksum is an error of rocecn.ErrMalformed and
-// rocecn.ErrICRC; a Truncated datagram cannot be verified, which is one of
-// rocecn.ErrTruncated.
+// VerifyChecksum returns nil if the UDP checksum is right, or if it is 0 and 0 is allowed: over IPv4, and on port 4791,
+// because the ICRC protects more (RFC 768, RFC 8200 section 8.1, RFC 6936). Decode does not verify the checksum. Raw
+// captures and AF_PACKET sockets contain packets that a UDP socket would drop. d must have been decoded.
+//
+// If the checksum is wrong, the error matches rocecn.ErrMalformed and rocecn.ErrICRC. A Truncated datagram cannot be
+// verified: the error matches rocecn.ErrTruncated.
 func (d *Datagram) VerifyChecksum() error {
 	switch {
 	case d.Truncated:

@@ -6,14 +6,15 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// A View is one of the two ways to see the packets in a [Frame], returned by [Frame.Outer] and [Frame.Inner]. It is
-// valid until the next Decode of the frame, and its slices alias the octets of the frame. Nothing allocates.
+// A View reads one of two packets in a [Frame]: [Frame.Outer] returns the view of the outermost packet, [Frame.Inner]
+// that of the innermost one. A View is valid until the next Decode of the frame. The slices that its methods return or
+// set alias the octets of the frame. Its methods allocate nothing.
 type View struct {
 	frame *Frame
 	inner bool
 
-	// Cut accepts packets with missing octets, whatever [DecodeOptions] say: Packet and Datagram set Truncated and
-	// return no error. It is for callers that check a packet only after they have seen that it concerns them.
+	// Cut makes Packet and Datagram accept packets with missing octets, even without Cut in [DecodeOptions]: they set
+	// Truncated and return no error. It is for callers that check a packet only after they know that it concerns them.
 	Cut bool
 }
 
@@ -41,8 +42,8 @@ func (v View) walk() (*way, error) {
 // plain reports whether the frame is plain and the view does not have to look into a tunnel.
 func (v View) plain() bool { return v.frame.udp != 0 && (!v.inner || v.frame.single()) }
 
-// Packet sets p from the RoCEv2 packet of the view. An error that [ErrNotRoCEv2] matches means other traffic, other
-// errors mean a malformed RoCEv2 packet. On error p is unchanged.
+// Packet sets p from the RoCEv2 packet of the view; p aliases the octets of the frame. If the view has other traffic,
+// the error matches [ErrNotRoCEv2]; other errors mean a malformed RoCEv2 packet. On error p is unchanged.
 func (v View) Packet(p *Packet) error {
 	f := v.frame
 	if v.plain() {
@@ -55,9 +56,9 @@ func (v View) Packet(p *Packet) error {
 	return p.fromWalk(f.octets, &w.walk, v.Cut || w.cut)
 }
 
-// Datagram sets d from the UDP datagram of the view, if it goes to one of these destination ports; without ports any
-// will do. An error that [ErrNotRoCEv2] matches means that there is no such datagram, other errors mean that it is
-// malformed. On error d is unchanged.
+// Datagram sets d from the UDP datagram of the view, if it is sent to one of these destination ports, or to any port if
+// ports is empty; d aliases the octets of the frame. If there is no such datagram, the error matches [ErrNotRoCEv2];
+// other errors mean that it is malformed. On error d is unchanged.
 func (v View) Datagram(d *Datagram, ports ...uint16) error {
 	f := v.frame
 	if v.plain() {
@@ -92,8 +93,8 @@ func (v View) IP() []byte {
 	return b[w.ip:end:end]
 }
 
-// header returns the octets from the IP header of the view on, or nil if there is none. Unlike IP it does not need a
-// right length field.
+// header returns the octets from the IP header of the view on, or nil if there is none. Unlike IP, it accepts a
+// wrong length field.
 func (v View) header() []byte {
 	f := v.frame
 	b := f.octets
@@ -110,12 +111,12 @@ func (v View) header() []byte {
 	return b[w.begin:]
 }
 
-// Src returns the source address of the IP header: in the outer view of a tunnelled packet, the tunnel's ingress. It
-// needs all 20 octets of an IPv4 header or 40 of an IPv6 one, otherwise it is the zero Addr.
+// Src returns the source address of the IP header. In the outer view of a tunnelled packet this is the tunnel's
+// ingress. Src returns the zero Addr unless all 20 octets of the IPv4 header or 40 of the IPv6 header are there.
 func (v View) Src() netip.Addr { src, _ := wire.Addresses(v.header()); return src }
 
-// Dst returns the destination address of the IP header, as Src does: in an SRv6 packet, the next segment. See
-// [Frame.FiveTuple] for the final destination.
+// Dst returns the destination address of the IP header, or the zero Addr as Src does. In an SRv6 packet this is the
+// next segment; [Frame.FiveTuple] returns the final destination.
 func (v View) Dst() netip.Addr { _, dst := wire.Addresses(v.header()); return dst }
 
 // FlowLabel returns the flow label of the IP header: 20 bits, and 0 for IPv4 or an incomplete header.
@@ -135,9 +136,9 @@ func (v View) ECN() ECN {
 	return NotECT
 }
 
-// EthernetHeader returns the header, with its VLAN tags, of the Ethernet frame that the packet of the view begins: that
-// of the frame itself, or in a tunnel or a mirror that of the frame inside. It is nil if the IP header of the view does
-// not follow an Ethernet header or MPLS labels after one.
+// EthernetHeader returns the Ethernet header, with its VLAN tags, before the packet of the view: the header of the
+// frame itself, or that of the Ethernet frame in a tunnel or a mirror. It is nil unless the IP header of the view
+// follows an Ethernet header, directly or after MPLS labels.
 func (v View) EthernetHeader() []byte {
 	f := v.frame
 	if v.plain() {
@@ -172,8 +173,9 @@ func (v View) Mirrored() bool {
 	}
 }
 
-// SetECN sets the ECN field of the IP header in place, and returns its old value. It updates the IPv4 header checksum,
-// so that a right one stays right (RFC 1624); the ICRC does not cover the field. On error nothing is changed.
+// SetECN sets the ECN field of the IP header in place, and returns its old value. It updates the IPv4 header checksum
+// incrementally, so that a correct checksum stays correct (RFC 1624); the ICRC does not cover the field. If ecn is over
+// 3 or the IP header is incomplete, it returns an error and changes nothing.
 //
 // A router marks the outer view of ECN-capable packets only: it must not set CE in a header that is NotECT (RFC 3168
 // section 5).
@@ -190,7 +192,8 @@ func (v View) SetECN(ecn ECN) (was ECN, err error) {
 	return ECN(tc & 3), nil
 }
 
-// SetDSCP sets the DSCP of the IP header in place, in the same way as SetECN, and returns its old value.
+// SetDSCP sets the DSCP of the IP header in place, in the same way as SetECN, and returns its old value. The range is
+// 0–63.
 func (v View) SetDSCP(dscp uint8) (was uint8, err error) {
 	ip := v.header()
 	switch {

@@ -33,7 +33,7 @@ local known = {
   acknowledge = 0x11,
   atomic_acknowledge = 0x12,
 }
--- Names of the opcodes, and how many octets of extended headers they have.
+-- Names of the opcodes, and lengths of their extended headers in octets.
 local opcodes = {
   [0x00] = { "RC SEND First", 0 },
   [0x01] = { "RC SEND Middle", 0 },

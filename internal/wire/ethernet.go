@@ -9,8 +9,8 @@ func IsTag(ether uint16) bool {
 // IsMPLS reports whether an EtherType is one of the two for MPLS.
 func IsMPLS(ether uint16) bool { return ether == EtherMPLS || ether == EtherMPLS2 }
 
-// SkipTags returns the end of a link-layer header of size octets, whose EtherType is at b[at:], and of the VLAN tags
-// after it, with the last EtherType. ok is false if the header or a tag is truncated.
+// SkipTags returns the end of a link-layer header and of the VLAN tags after it, and the last EtherType. The header has
+// size octets without tags, and its EtherType is at b[at:]. ok is false if the header or a tag is truncated.
 func SkipTags(b []byte, at, size int) (end int, ether uint16, ok bool) {
 	for end = size; end <= len(b); at, end = end+2, end+TagSize {
 		if ether = be.Uint16(b[at:]); !IsTag(ether) {
@@ -20,7 +20,7 @@ func SkipTags(b []byte, at, size int) (end int, ether uint16, ok bool) {
 	return 0, 0, false
 }
 
-// EtherVersion returns the IP version that an EtherType announces, 0 if it is not that of IP.
+// EtherVersion returns the IP version for an EtherType, or 0 if the EtherType is neither that of IPv4 nor that of IPv6.
 func EtherVersion(ether uint16) uint8 {
 	switch ether {
 	case EtherIPv6:

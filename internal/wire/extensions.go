@@ -37,8 +37,8 @@ func SkipExtensions(b []byte, at int, next uint8) (protocol uint8, end int, rout
 	return next, at, routed, true
 }
 
-// Extensions iterates over type and octets of each header in b, which has extension headers and nothing else, the
-// first of type next. It ends at a truncated header.
+// Extensions iterates over the type and the octets of each extension header in b, which contains nothing else. next is
+// the type of the first one. It ends at a truncated header.
 func Extensions(next uint8, b []byte) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		for len(b) > 0 {
@@ -51,9 +51,9 @@ func Extensions(next uint8, b []byte) iter.Seq2[uint8, []byte] {
 	}
 }
 
-// FinalSegment returns Segment List[0] of the last Segment Routing header in b that has Segments Left, or nil: the
-// address that the packet finally goes to. Each node that inserts such a header inserts it before the others. short
-// reports whether one of these headers has no room for an address.
+// FinalSegment returns the final destination of a packet: Segment List[0] of the last Segment Routing header in b with
+// Segments Left above 0, or nil if there is none. The last one counts because each node that inserts such a header
+// inserts it before the others. short reports whether one of these headers is too short for an address.
 func FinalSegment(next uint8, b []byte) (address []byte, short bool) {
 	for n := ExtensionLen(b, 0); n > 0; n = ExtensionLen(b, 0) {
 		if next == ProtoRouting && b[2] == SegmentRouting && b[3] > 0 { // Segments Left

@@ -20,7 +20,7 @@ func Version(ip []byte) uint8 {
 	return 0
 }
 
-// FixedSize returns the length of the fixed IP header: 40 octets for IPv6, else 20.
+// FixedSize returns the length of the fixed IP header: 40 octets for IPv6, otherwise 20.
 func FixedSize(ip []byte) int {
 	if IsIPv6(ip) {
 		return IPv6Size
@@ -55,8 +55,8 @@ func TrafficClass(ip []byte) uint8 {
 	return ip[1]
 }
 
-// SetTrafficClass sets DSCP and ECN in place. It updates the header checksum of IPv4, so that a right one stays right
-// (RFC 1624, equation 3).
+// SetTrafficClass sets DSCP and ECN in place. It updates the header checksum of IPv4 incrementally, so that a correct
+// checksum stays correct (RFC 1624, equation 3).
 func SetTrafficClass(ip []byte, class uint8) {
 	if IsIPv6(ip) {
 		be.PutUint16(ip, be.Uint16(ip)&0xF00F|uint16(class)<<4)
@@ -128,7 +128,7 @@ const (
 type Headers struct {
 	End      int   // end of options or extension headers, where the header of Protocol begins
 	Limit    int   // end of the packet by its length field; more octets may be there, or fewer
-	Protocol uint8 // protocol after options and extension headers, also one that is not followed, as 44 (Fragment)
+	Protocol uint8 // protocol after options and skipped extension headers; 44 (Fragment) is not skipped
 	Routed   bool  // one of the extension headers is a Segment Routing header
 }
 
@@ -174,7 +174,7 @@ func ReadIP(b []byte, at int, version uint8) (h Headers, fault Fault) {
 	return Headers{End: at, Limit: len(b)}, fault
 }
 
-// skip continues ReadIP after the fixed header of IPv6.
+// skip implements ReadIP after the fixed header of IPv6.
 func (h Headers) skip(b []byte) (Headers, Fault) {
 	var whole bool
 	h.Protocol, h.End, h.Routed, whole = SkipExtensions(b[:min(h.Limit, len(b))], h.End, h.Protocol)

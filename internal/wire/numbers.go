@@ -77,8 +77,8 @@ const (
 	IPv6 = 6
 )
 
-// FragmentBits are More Fragments and the fragment offset in the 16 bits of an IPv4 header from octet 6 on, which
-// are 0 in a packet that is not a fragment. DontFragment is the flag beside them.
+// FragmentBits selects More Fragments and the fragment offset in octets 6 and 7 of an IPv4 header. They are 0 in a
+// packet that is not a fragment. DontFragment is a flag in the same octets.
 const (
 	FragmentBits   = 0x3FFF
 	FragmentOffset = 0x1FFF
