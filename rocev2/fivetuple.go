@@ -10,11 +10,12 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// A FiveTuple names a flow.
+// A FiveTuple identifies a flow by the addresses, the protocol and the ports of its packets. It is comparable and can
+// be the key of a map.
 type FiveTuple struct {
 	Src, Dst         netip.Addr
-	Protocol         uint8  // 6 TCP, 17 UDP and with it RoCEv2
-	SrcPort, DstPort uint16 // 0 where the protocol is neither TCP nor UDP
+	Protocol         uint8  // protocol number of IP: 6 for TCP, 17 for UDP, including RoCEv2
+	SrcPort, DstPort uint16 // ports; 0 if the protocol is neither TCP nor UDP
 }
 
 // String returns addresses, ports and protocol, as in
@@ -27,20 +28,20 @@ func (t FiveTuple) String() string {
 var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
 	"truncated: 4 octets of ports needed", wireerr.Truncated)
 
-// FiveTuple returns the flow of the innermost packet. If that packet itself has a type 4 Routing header (SRv6
-// without encapsulation) with Segments Left above 0, Dst is the final destination, Segment List[0]: the address
-// that the flow's sender and receiver know, and that checksum and ICRC are computed with.
+// FiveTuple returns the flow of the innermost packet. If that packet itself has a type 4 Routing header (SRv6 without
+// encapsulation) with Segments Left above 0, Dst is the final destination, Segment List[0]. The sender and the receiver
+// of the flow use this address, also in the UDP checksum and the ICRC.
 //
-// A tunnel that carries no IP is an error, because the tuple of the tunnel itself would name the wrong sender.
-// Every fragment is an error, also the first one: the later ones of the same flow have no ports. Protocols
-// other than TCP and UDP have no ports.
+// A tunnel that carries no IP is an error, because the five-tuple of the tunnel would name the wrong sender. Every
+// fragment is an error, even the first one, because the later fragments of the same flow have no ports. On error t is
+// the zero FiveTuple. Protocols other than TCP and UDP have no ports.
 func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	err = f.fiveTuple(&t)
 	return t, err
 }
 
-// fiveTuple sets a zero t. It is a function of its own so that FiveTuple can be inlined: returning a struct of so many
-// words takes longer than setting it.
+// fiveTuple sets a zero t. It is a separate function so that FiveTuple can be inlined, because returning a struct of so
+// many words takes longer than setting it.
 func (f *Frame) fiveTuple(t *FiveTuple) error {
 	b := f.octets
 	if f.single() {
@@ -75,7 +76,7 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 	return nil
 }
 
-// flow returns the walk to the innermost packet. The error is that of FiveTuple.
+// flow returns the walk to the innermost packet, with the error of FiveTuple.
 func (f *Frame) flow() (*way, error) {
 	w := f.inner()
 	switch {
@@ -95,10 +96,10 @@ func (f *Frame) flow() (*way, error) {
 	return w, nil
 }
 
-// MayAnswer is the rule of [Packet.MayAnswer] for messages to another node than the flow's source, about the flow of
-// the innermost packet, of any protocol. Tunnels do not matter here. It rejects RoCEv2 notifications and
-// acknowledgements, and UDP datagrams to these ports, which carry other notifications, with [ErrNotification]. A frame
-// without a flow gets the error of FiveTuple.
+// MayAnswer returns nil if the flow of the innermost packet, of any protocol, may be reported to a node other than its
+// source. Unlike [Packet.MayAnswer], it accepts packets in tunnels. It rejects RoCEv2 notifications, and UDP datagrams
+// to these ports, which carry other notifications, with [ErrNotification], and RoCEv2 acknowledgements with
+// [ErrAcknowledgement]. For a frame without a flow it returns the error of FiveTuple.
 func (f *Frame) MayAnswer(ports ...uint16) error {
 	w, err := f.flow()
 	switch {

@@ -9,15 +9,15 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// A Frame is a frame or packet from a capture or a socket of package netio: its link layer, IP headers, tunnels, and
-// the packet inside. Everything else in this library that reads packets works on a Frame.
+// A Frame is an Ethernet frame or IP packet, from a capture or a socket of package netio: its link-layer header, IP
+// headers, tunnels, and the packet inside. Everything else in this library that reads packets works on a Frame.
 //
-// It has two views, [Frame.Outer] and [Frame.Inner]. One walk serves both: it looks below a tunnel only when first
-// asked to, and continues from where it stopped. If the outer view is used again after that, the headers before the
-// tunnel may be read again.
+// It has two views, [Frame.Outer] and [Frame.Inner]. One walk serves both. It enters a tunnel only when a method needs
+// the packet inside, and then continues from the point where it stopped. If the outer view is used again after that,
+// the headers before the tunnel may be read again.
 //
-// The zero value is a frame of no octets, ready for any number of Decode calls; nothing allocates. A Frame is not safe
-// for concurrent use.
+// The zero value is a frame without octets, ready for any number of Decode calls. Decode and the views allocate
+// nothing. A Frame is not safe for concurrent use.
 type Frame struct {
 	octets  []byte // the arguments of the last Decode
 	options DecodeOptions
@@ -31,7 +31,7 @@ type Frame struct {
 	broken    error // error of a malformed tunnel; valid if far is set
 }
 
-// Decode sets f from octets as o describes them. It succeeds for all octets: flow control, fragments and tunnels are
+// Decode sets f from the octets b, which o describes. It accepts all octets: flow control, fragments and tunnels are
 // Frames like others. [View.Packet] and [View.Datagram] return the reason why there is no packet. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) {
 	f.octets, f.options = b, o
@@ -45,7 +45,7 @@ func (f *Frame) Octets() []byte { return f.octets }
 // Options returns the options of the last Decode.
 func (f *Frame) Options() DecodeOptions { return f.options }
 
-// walk walks to the packet of the outer view: below mirrors, then through IP in IP alone.
+// walk walks to the packet of the outer view: through mirrors, then through IP in IP only.
 func (f *Frame) walk() {
 	w, b := &f.way, f.octets
 	f.near, f.far = true, false
@@ -79,7 +79,7 @@ func (f *Frame) plainWalk(w *walk) {
 	w.datagram(f.octets[f.udp:])
 }
 
-// single reports whether the frame is a plain one without a tunnel: then most methods need no walk.
+// single reports whether the frame is a plain one without a tunnel. Most methods need no walk for such a frame.
 func (f *Frame) single() bool {
 	return f.udp != 0 && !wire.IsTunnelPort(wire.DstPort(f.octets[f.udp:]))
 }
@@ -100,8 +100,8 @@ func (f *Frame) inner() *way {
 	return &f.way
 }
 
-// descend continues the walk below the tunnels, and sets broken. After a malformed tunnel it is the walk of the outer
-// view.
+// descend continues the walk through the tunnels to the innermost packet, and sets broken. If a tunnel is malformed, it
+// repeats the walk of the outer view.
 func (f *Frame) descend() {
 	w := f.outer()
 	f.far, f.broken = true, nil
@@ -126,10 +126,11 @@ func (f *Frame) descend() {
 	f.far = true
 }
 
-// Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP
-// header's length field gives. A plain frame is Ethernet without tags or only an IP packet, with IPv4
-// without options or IPv6 without extension headers, not a fragment, and complete. For other frames Plain
-// returns nil. It is for programs that read so many frames that setting a Packet from each would be too slow.
+// Plain returns the IP packet in a plain frame and the UDP datagram in that packet, each up to the end that the length
+// field of the IP header gives. They alias the octets of the frame. A plain frame is a complete UDP packet over IPv4
+// without options or IPv6 without extension headers, not a fragment, either in Ethernet without tags or without a
+// link-layer header. For other frames Plain returns nil. It is for programs that read so many frames that setting a
+// Packet from each would be too slow.
 func (f *Frame) Plain() (ip, udp []byte) {
 	if f.udp == 0 || f.udp > f.ip+wire.IPv6Size {
 		return nil, nil
@@ -143,8 +144,8 @@ func (f *Frame) Link() []byte {
 	return f.octets[:end:end]
 }
 
-// EtherType returns the EtherType at the end of the link-layer header; 0 if the header is not complete or its
-// link type has none.
+// EtherType returns the EtherType at the end of the link-layer header, or 0 if the header is incomplete or its link
+// type has none.
 func (f *Frame) EtherType() uint16 {
 	switch {
 	case f.udp == 0:
@@ -155,8 +156,8 @@ func (f *Frame) EtherType() uint16 {
 	return be.Uint16(f.octets[12:])
 }
 
-// LinkPayload returns what follows the link-layer header. It is for frames that are not IP, such as flow
-// control.
+// LinkPayload returns the octets after the link-layer header, Ethernet padding included. It is for frames that are not
+// IP, such as flow control.
 func (f *Frame) LinkPayload() []byte {
 	end := f.linkEnd()
 	return f.octets[end:len(f.octets):len(f.octets)]
@@ -170,7 +171,8 @@ func (f *Frame) linkEnd() int {
 	return f.outer().link
 }
 
-// MACs returns source and destination of an Ethernet frame; ok is false for other link types.
+// MACs returns the source and destination addresses of an Ethernet frame; ok is false for other link types, and if the
+// Ethernet header is incomplete.
 func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
 	if f.options.Link != LinkEthernet || f.linkEnd() < 14 {
 		return src, dst, false
@@ -178,8 +180,8 @@ func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
 	return [6]byte(f.octets[6:]), [6]byte(f.octets), true
 }
 
-// VLAN returns the VLAN and the priority (PCP) of the last VLAN tag in the link-layer header; ok is false if
-// there is no tag.
+// VLAN returns the VLAN identifier, 0–4095, and the priority (PCP), 0–7, of the last VLAN tag in the link-layer header;
+// ok is false if there is no tag.
 func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	end := f.linkEnd()
 	if end < f.options.Link.size()+4 {
@@ -189,8 +191,8 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	return tag & 0xFFF, uint8(tag >> 13), true
 }
 
-// Mirror returns the outermost IP packet of a frame that comes from a mirror, which carries the copied frame, up to the
-// end that its length field gives, or as much of it as was captured. It is nil for other frames.
+// Mirror returns the outermost IP packet of a frame from a mirror. This packet carries the copied frame. It ends at the
+// end that its length field gives, or earlier if the capture truncated it. Mirror returns nil for other frames.
 func (f *Frame) Mirror() []byte {
 	if f.udp != 0 {
 		return nil
@@ -202,8 +204,8 @@ func (f *Frame) Mirror() []byte {
 	return f.octets[w.outer:w.mirrorEnd:w.mirrorEnd]
 }
 
-// Truncated reports whether the outermost packet has fewer octets than its length field gives. It need not be the
-// capture that truncated it: see [DecodeOptions].
+// Truncated reports whether the outermost packet has fewer octets than its length field gives. The capture need not be
+// the reason: see [DecodeOptions].
 func (f *Frame) Truncated() bool { return f.udp == 0 && f.inner().missing }
 
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
@@ -223,7 +225,7 @@ func (f *Frame) Tunnelled() bool {
 	return w.ip != w.outer
 }
 
-// ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
+// ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type field on; ok is false for other
 // frames.
 func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	if f.udp != 0 {
@@ -238,23 +240,23 @@ func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	return f.octets[w.udp:end:end], true
 }
 
-// Fragment returns the UDP destination port if the innermost packet is the first fragment of a datagram. Later
-// fragments do not contain it: ok is false for them, and for fragments of other protocols.
+// Fragment returns the UDP destination port if the innermost packet is the first fragment of a datagram. ok is false
+// for later fragments, which do not contain the port, for fragments of other protocols, and for other packets.
 func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.octets) }
 
-// BorderPacket returns the octets of the innermost packet, however malformed: from the last IP header that can be
-// reached up to the end of the packet or frame that carries it, or as much as was captured. It continues after
-// an IP header whose length field is wrong, but does not look into mirrored frames, whose packets are copies.
-// It returns nil if there is no IP header.
+// BorderPacket returns the octets of the innermost packet, even if it is malformed: from the last IP header that can be
+// reached up to the end of the packet or frame around it, or up to the end of the captured octets. It continues after
+// an IP header with a wrong length field, but does not enter mirrored frames, because their packets are copies. It
+// returns nil if there is no IP header. The result aliases the octets of the frame.
 //
-// It is for a border, which must decide also about packets that do not parse.
+// It is for border routers, which must also decide about malformed packets.
 func (f *Frame) BorderPacket() []byte {
 	b := f.octets
 	if f.single() {
 		return b[f.ip:len(b):len(b)]
 	}
 	w := way{border: true}
-	if f.udp != 0 { // to walk again takes less than a copy
+	if f.udp != 0 { // a new walk takes less time than a copy of f.way
 		f.plainWalk(&w.walk)
 	} else {
 		outer := f.outer()
@@ -268,17 +270,17 @@ func (f *Frame) BorderPacket() []byte {
 		w.walk = outer.walk
 	}
 	w.cut = true
-	_ = w.descend(b) // an error does not matter here
+	_ = w.descend(b) // after an error, octets returns the last packet that was reached
 	return w.octets(b)
 }
 
-// Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43 (Routing) and 60
-// (Destination Options) of all IP headers, the outermost first: the type and the octets of each. It needs no
-// UDP header and ends silently where the walk ends.
+// Extensions iterates over the type and the octets of each IPv6 extension header of type 0 (Hop-by-Hop Options), 43
+// (Routing) or 60 (Destination Options), of all IP headers, the outermost first. It does not need a UDP header. If a
+// header cannot be read, the iteration ends before it, without an error.
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		w := f.inner()
-		ip, udp := w.ip, w.udp // before yield asks for what needs another walk
+		ip, udp := w.ip, w.udp // read before yield, which may call methods that change the walk
 		for _, p := range w.packets[:w.n] {
 			if !f.yieldExtensions(yield, int(p.ip), int(p.udp)) {
 				return
@@ -301,7 +303,7 @@ func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) boo
 	return true
 }
 
-// leadsOn reports whether the walk continues after a header whose next one is of this protocol.
+// leadsOn reports whether the walk continues into a header of this protocol.
 func (f *Frame) leadsOn(proto uint8) bool {
 	switch proto {
 	case wire.ProtoIPv4, wire.ProtoIPv6:
@@ -312,20 +314,21 @@ func (f *Frame) leadsOn(proto uint8) bool {
 	return false
 }
 
-// SnapLength returns the snap length with which a capture would have kept the frame up to the end of a UDP header
-// to one of these ports. It may take more, depending on what the missing octets contain. SnapLength returns 0 if
-// the walk did not end because of missing octets, or if the octets that are there lead to something else.
+// SnapLength returns the snap length, in octets, that a capture needs at least to keep the frame up to the end of a UDP
+// header with one of these destination ports. Depending on the missing octets, a larger one may be needed. SnapLength
+// returns 0 if the walk did not end because of missing octets, or if the octets that are there exclude such a UDP
+// header.
 func (f *Frame) SnapLength(ports ...uint16) int {
 	w, b := f.inner(), f.octets
 	there := len(b) - w.udp
 	switch {
 	case errors.Is(f.broken, wireerr.Truncated) && (w.missing || w.err == errNotIP):
-		return len(b) + 8 + wire.EthernetSize + 40 + 8 // a tunnel's headers are cut, or the frame in it
+		return len(b) + 8 + wire.EthernetSize + 40 + 8 // the headers of a tunnel or of the frame in it are truncated
 	case len(b) == 0 || f.broken != nil || !errors.Is(w.err, wireerr.Truncated):
 		return 0
-	case w.version == noVersion: // the link-layer header is cut
+	case w.version == noVersion: // the link-layer header is truncated
 		end := f.options.Link.size()
-		for end <= len(b) { // behind a whole tag is another one
+		for end <= len(b) { // each complete tag is followed by another one
 			end += 4
 		}
 		return end + 40 + 8

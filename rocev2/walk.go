@@ -154,8 +154,8 @@ func (w *walk) start(b []byte, at int, version uint8, cut bool) {
 	w.overruns, w.missing, w.cut = false, false, cut
 }
 
-// follow continues through IP in IP to the UDP header of a datagram (D12). It does not check that header yet: a
-// wrong length field matters only if the port is a wanted one.
+// follow continues through IP in IP to the UDP header of a datagram (D12). It does not check the length field of that
+// header, because a wrong length matters only if the port is a wanted one.
 func (w *walk) follow(b []byte, t *trail) error {
 	for ; w.depth <= maxDepth; w.depth++ {
 		if err := w.header(b); err != nil {
@@ -197,7 +197,7 @@ func (w *walk) datagram(udp []byte) {
 	w.port, w.length = uint16(header>>32), uint16(header>>16)
 }
 
-// inside sets the limits of a packet that ends at end for what it carries, and returns the octets up to there.
+// inside sets the limits for the contents of a packet that ends at end, and returns the octets up to this end.
 func (w *walk) inside(b []byte, end int) []byte {
 	w.limit, w.stop = end, min(end, w.stop)
 	return b[:w.stop]
