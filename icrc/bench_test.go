@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 )
 
-// Side by side: this package in each way that the CPU has, and hash/crc32 over as many octets as the ICRC
-// covers. A CNP has 56 in IPv4, a packet of 60 octets, and 76 in IPv6.
+// BenchmarkSum compares the implementations that this CPU supports with hash/crc32 over the same number of octets. The
+// ICRC of a CNP covers 56 octets in IPv4 and 76 in IPv6.
 func BenchmarkSum(b *testing.B) {
 	for _, p := range []struct{ version, n int }{
 		{4, 56}, {4, 256}, {4, 1024}, {4, 4096}, {6, 76}, {6, 256}, {6, 1024}, {6, 4096},
@@ -35,8 +35,7 @@ func BenchmarkSum(b *testing.B) {
 	}
 }
 
-// A Fast CNP, 100 octets with a Destination Options header, whose coverage is
-// found first, second and third.
+// BenchmarkVerify verifies a CNP, and a Fast CNP of 100 octets with a Destination Options header, with each coverage.
 func BenchmarkVerify(b *testing.B) {
 	for _, p := range packets(b) {
 		if p.name != "IPv6 CNP" && p.name != "IPv6 Destination Options, a Fast CNP's" {

@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// A CNP from the UDP header up to the ICRC.
+// cnp is a CNP from the UDP header up to the ICRC.
 const cnp = `c00112b700280000 8100ffff400000d200000000 00000000000000000000000000000000`
 
 const (
@@ -22,8 +22,8 @@ const (
 	dst4 = `c0000202`
 )
 
-// D1, every header written out: what is sent, and what takes its place in the
-// other two coverages, from which options and extension headers are left out.
+// coverages has packets with options or extension headers, as sent, and the fixed IP headers that replace theirs in the
+// other two coverages, which leave options and extension headers out (D1).
 var coverages = []struct{ name, header, ext, without, skipped string }{
 	{
 		name:    "IPv6 Hop-by-Hop",
@@ -125,7 +125,7 @@ func TestCoverages(t *testing.T) {
 	})
 }
 
-// Without options and extension headers the three are one.
+// Without options and extension headers, the three coverages give the same ICRC.
 func TestCoveragesAreOne(t *testing.T) {
 	for _, version := range []int{4, 6} {
 		ip := plain(version, 100)
@@ -140,8 +140,8 @@ func TestCoveragesAreOne(t *testing.T) {
 	}
 }
 
-// A type 4 Routing header that says that there are segments and has none: the
-// packet without it is not known, the other coverages are.
+// A type 4 Routing header with Segments Left above 0 and without a segment list: coverage Without is an error, and the
+// other coverages have an ICRC.
 func TestNoSegmentList(t *testing.T) {
 	ip := wiretest.Hex(t, `60000000 0030 2b 40`+src6+dst6+`11 00 04 01 00000000`+cnp+`00000000`)
 	_, err := icrc.Sum(ip, icrc.Without)

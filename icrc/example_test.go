@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 )
 
-// A CNP that a ConnectX-4 Lx sent.
+// captured is a CNP sent by a ConnectX-4 Lx.
 var captured, _ = hex.DecodeString("45c2003c718c4000401191610a0011010a001201" +
 	"000012b700280000" + "8100ffff4000011800000000" + "00000000000000000000000000000000" + "82fd002a")
 
@@ -15,11 +15,11 @@ func ExampleVerify() {
 	coverage, err := icrc.Verify(captured)
 	fmt.Println(coverage, err)
 
-	captured[8]-- // TTL: a router may
+	captured[8]-- // TTL: routers change it, and the ICRC does not cover it
 	coverage, err = icrc.Verify(captured)
 	fmt.Println(coverage, err)
 
-	captured[35]-- // destination queue pair: nobody may
+	captured[35]-- // destination queue pair: the ICRC covers it
 	_, err = icrc.Verify(captured)
 	fmt.Println(err)
 	captured[35]++

@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/internal/crc"
 )
 
-// What the tests of package icrc_test compare errors with.
+// Errors for the tests of package icrc_test.
 var (
 	ErrCoverage    = errCoverage
 	ErrExtension   = errExtension
@@ -24,7 +24,7 @@ var (
 	ErrVersion     = errVersion
 )
 
-// Ways are the names of the ways to compute that this CPU has.
+// Ways returns the names of the implementations that this CPU supports.
 func Ways() []string {
 	if runtime.GOARCH == "arm64" {
 		return []string{"tables", "CRC32 instructions"}[:best+1]
@@ -32,8 +32,7 @@ func Ways() []string {
 	return []string{"tables", "folding", "wide folding"}[:best+1]
 }
 
-// Force makes every sum be computed in the way of this index, until the
-// function that it returns is called.
+// Force selects the implementation with this index in Ways for all sums, until back is called.
 func Force(i int) (back func()) {
 	was := crc.Use
 	crc.Use = crc.Way(i)

@@ -10,9 +10,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// No octet before or behind the packet is touched: it stands at either end of
-// a page between two that cannot be read. Packets of every length from the
-// shortest to 2,100 octets.
+// The package reads no octet before or after the packet: the packet is at the beginning or the end of a page between
+// two pages that cannot be read. The packets include every length from the shortest one to 2,100 octets.
 func TestReadsNothingElse(t *testing.T) {
 	page := syscall.Getpagesize()
 	b, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)

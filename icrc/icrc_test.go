@@ -14,9 +14,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// plain returns an IPv4 or IPv6 packet without options and extension headers
-// whose ICRC covers n octets: random ones, but zeros behind the BTH where
-// that makes it as long as a CNP. Its ICRC is not right.
+// plain returns an IPv4 or IPv6 packet without options and extension headers, with n random octets before the ICRC. If
+// the packet is as long as a CNP, the octets after the BTH are zeros. Its ICRC is wrong.
 func plain(version, n int) []byte {
 	random := rand.New(rand.NewPCG(uint64(version), uint64(n)))
 	ip := make([]byte, n+4)
@@ -42,7 +41,7 @@ func plain(version, n int) []byte {
 
 type packet struct {
 	name string
-	udp  int // where the UDP header stands
+	udp  int // offset of the UDP header
 	ip   []byte
 }
 
@@ -68,8 +67,7 @@ func packets(t testing.TB) []packet {
 	return all
 }
 
-// Every length at three alignments: all ways through the tables, the assembly
-// and hash/crc32.
+// Packets of every length at three alignments, to cover all branches of the tables and the assembly.
 func TestEveryLength(t *testing.T) {
 	eachWay(t, func() {
 		for _, c := range []struct{ version, shortest int }{{4, 40}, {6, 60}} {
@@ -90,8 +88,8 @@ func TestEveryLength(t *testing.T) {
 	})
 }
 
-// Flipping a masked bit, one of the ICRC or one behind it leaves the sum
-// alone; flipping any other changes it, or leaves no packet.
+// Flipping a masked bit, a bit of the ICRC or a bit after it does not change the sum. Flipping any other bit changes
+// the sum or is an error.
 func TestEveryBit(t *testing.T) {
 	eachWay(t, func() {
 		for _, p := range packets(t) {
@@ -126,7 +124,7 @@ func TestEveryBit(t *testing.T) {
 	})
 }
 
-// The end is where the UDP length says, not where the IP packet ends.
+// The ICRC is at the end that the UDP length gives, not at the end of the IP packet.
 func TestEndByUDPLength(t *testing.T) {
 	ip := plain(6, 200)
 	be.PutUint16(ip[44:], 8+12+32+4)
@@ -238,7 +236,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// 2,000 extension headers: linear, and right.
+// A packet with 2,000 extension headers.
 func TestManyExtensionHeaders(t *testing.T) {
 	ip := wiretest.Hex(t, `60000000 0000 3c 40`+src6+dst6)
 	for range 1999 {

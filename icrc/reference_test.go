@@ -12,9 +12,9 @@ var (
 	le = binary.LittleEndian
 )
 
-// reference is the ICRC as the annex has it, one bit at a time: the shift
-// register of CRC-32 over eight octets of ones and then b, each octet's least
-// significant bit first, complemented, and read the other way round.
+// reference computes the ICRC as the annex describes it, one bit at a time. The shift register of CRC-32 takes eight
+// octets of ones and then b, least significant bit of each octet first. The result is complemented and its bits are
+// reversed.
 func reference(b []byte) uint32 {
 	const polynomial = 0x04C11DB7
 	register := ^uint32(0)
@@ -33,8 +33,8 @@ func reference(b []byte) uint32 {
 	return bits.Reverse32(^register)
 }
 
-// masked returns an IP header, what follows it, and UDP up to the ICRC as the
-// ICRC sees them.
+// masked returns an IP header, the options or extension headers ext, and UDP up to the ICRC, with the fields that may
+// change on the way replaced by ones.
 func masked(header, ext, udp []byte) []byte {
 	b := append([]byte(nil), header...)
 	if header[0]>>4 == 4 {
@@ -50,8 +50,7 @@ func masked(header, ext, udp []byte) []byte {
 	return b
 }
 
-// referenceSums walks ip with no care for speed and returns its ICRC in
-// every coverage that has one, nil when it is no packet with an ICRC.
+// referenceSums returns the ICRC of ip in every coverage that has one, or nil if ip is not a packet with an ICRC.
 func referenceSums(ip []byte) map[icrc.Coverage]uint32 {
 	if len(ip) < 20 {
 		return nil
@@ -117,8 +116,7 @@ func referenceSums(ip []byte) map[icrc.Coverage]uint32 {
 	return sums
 }
 
-// transport returns where the UDP header and the ICRC of a packet stand that
-// has an ICRC.
+// transport returns the offsets of the UDP header and of the ICRC in a packet that has an ICRC.
 func transport(ip []byte) (udp, end int) {
 	if ip[0]>>4 == 4 {
 		udp = int(ip[0]&15) * 4

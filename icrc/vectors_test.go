@@ -12,7 +12,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// ipPacket returns what follows the Ethernet header and its VLAN tags.
+// ipPacket returns the octets after the Ethernet header and its VLAN tags, and the last EtherType.
 func ipPacket(frame []byte) (etherType uint16, ip []byte) {
 	for frame = frame[12:]; ; frame = frame[4:] {
 		etherType = uint16(frame[0])<<8 | uint16(frame[1])
@@ -52,7 +52,7 @@ func TestVectors(t *testing.T) {
 	})
 }
 
-// Every packet of soft-RoCE is right but its FLUSH, opcode 0x1C.
+// The ICRC of every packet sent by soft-RoCE is right, except in FLUSH, opcode 0x1C.
 func TestCaptures(t *testing.T) {
 	const flush = 0x1C
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eachWay runs f in each way that this CPU can compute the ICRC.
+// eachWay runs f with each implementation that this CPU supports.
 func eachWay(t testing.TB, f func()) {
 	for i := range icrc.Ways() {
 		func() {
@@ -22,8 +22,8 @@ func eachWay(t testing.TB, f func()) {
 	}
 }
 
-// The ways are those that the features of this CPU allow, as Linux lists them:
-// one that is there and not taken would never be tested.
+// The implementations are those for the CPU features that Linux lists. Without this test, an implementation that is not
+// detected would never be tested.
 func TestWays(t *testing.T) {
 	ways := icrc.Ways()
 	t.Log(ways)
@@ -34,7 +34,7 @@ func TestWays(t *testing.T) {
 	require.Equal(t, all[:len(ways)], ways)
 
 	features := cpuFeatures()
-	if features == nil { // another system, or one that shows another machine's
+	if features == nil { // not Linux, or Linux lists the features of another architecture
 		return
 	}
 	want := []string{"tables"}
@@ -50,8 +50,7 @@ func TestWays(t *testing.T) {
 	require.Equal(t, want, ways)
 }
 
-// cpuFeatures returns what Linux says that the CPU has, nil where it says
-// nothing of this architecture.
+// cpuFeatures returns the CPU features that Linux lists, or nil if it lists none for this architecture.
 func cpuFeatures() []string {
 	b, _ := os.ReadFile("/proc/cpuinfo")
 	line := map[string]string{"amd64": "flags", "arm64": "Features"}[runtime.GOARCH]

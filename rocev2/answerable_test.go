@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of two faults the opcode's is said: nothing answers it, wherever it is from.
+// For a tunnelled packet with an opcode that is never answered, MayAnswer returns the error of the opcode.
 func TestMayAnswer(t *testing.T) {
 	for opcode := range 256 {
 		for _, tunnelled := range []bool{false, true} {
@@ -72,7 +72,7 @@ func TestFlowMayAnswer(t *testing.T) {
 		})
 	}
 
-	// Behind extension headers, of 8 and of 16 octets, as far as they are there.
+	// All prefixes of a packet with two extension headers, of 8 and of 16 octets.
 	ip := wiretest.Hex(t, head6+"3c00 0104 00000000 1101 010c 000000000000000000000000"+udp+ack)
 	ip[6] = 0
 	be.PutUint16(ip[4:], uint16(len(ip)-40))
@@ -87,7 +87,7 @@ func TestFlowMayAnswer(t *testing.T) {
 			require.Equal(t, ErrAcknowledgement, err, n)
 		}
 	}
-	ip[41] = 255 // a header that runs beyond the packet
+	ip[41] = 255 // the extension header exceeds the packet
 	require.Equal(t, errExtension, walked(ip, DecodeOptions{Link: LinkIP}).MayAnswer())
 }
 

@@ -23,8 +23,8 @@ func cnp6(tb testing.TB) []byte {
 	return out
 }
 
-// BenchmarkWalk reads an IPv6 CNP, from the Ethernet header to the ICRC. Folder
-// bench holds it against other ways to read one.
+// BenchmarkWalk decodes an IPv6 CNP, from the Ethernet header to the ICRC. Folder bench compares it with other
+// decoders.
 func BenchmarkWalk(b *testing.B) {
 	frame := cnp6(b)
 	b.Run("walk", func(b *testing.B) {

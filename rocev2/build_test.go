@@ -14,8 +14,7 @@ import (
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// Both packets of packet_test.go, sent by hardware and by Linux, from fields
-// alone.
+// Both packets of packet_test.go, sent by hardware and by Linux, are built from their fields.
 func TestBuild(t *testing.T) {
 	cnp := Packet{
 		Datagram: Datagram{
@@ -37,8 +36,8 @@ func TestBuild(t *testing.T) {
 	wiretest.Encodes(t, wiretest.Hex(t, send6)[14:], send.AppendBinary)
 }
 
-// With IPv4 options. The words of the header add up to 0x306 more than those of
-// hardwareCNP, so its checksum is so much less.
+// A packet with IPv4 options. The sum of the words of its header is 0x306 greater than that of hardwareCNP, so its
+// checksum is 0x306 less.
 func TestBuildOptions(t *testing.T) {
 	want := wiretest.Hex(t, `46c20040718c4000 40118e5b 0a001101 0a001201 01010101 c00112b700280000`+
 		`8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`)
@@ -91,7 +90,7 @@ func TestUDPChecksum(t *testing.T) {
 	last, mid := addr("2001:db8::3").As16(), addr("2001:db8::2").As16()
 	srh = append(append(srh, last[:]...), mid[:]...)
 	srh[1] = 4
-	inserted := append(bytes.Clone(srh), srh...) // by a node on the way
+	inserted := append(bytes.Clone(srh), srh...) // the first one was inserted by a node on the way
 	inserted[0] = 43
 	copy(inserted[8:], mid[:])
 	for _, c := range []struct {
@@ -127,7 +126,7 @@ func TestUDPChecksum(t *testing.T) {
 	}
 }
 
-// A checksum that comes out as 0 is sent as FFFF: 0 stands for none.
+// A computed checksum of 0 is sent as FFFF, because 0 means no checksum.
 func TestUDPChecksumZero(t *testing.T) {
 	d := Datagram{Src: addr("::"), Dst: addr("::"), Checksum: 1, Data: []byte{0, 0}}
 	be.PutUint16(d.Data, ^uint16(17+10+10)) // protocol and both lengths
@@ -175,8 +174,7 @@ func TestNotBuilt(t *testing.T) {
 	}
 }
 
-// D1: the builder computes the ICRC over the extension headers as sent unless
-// told otherwise.
+// AppendBinary computes the ICRC over the extension headers as sent, unless Coverage is another one (D1).
 func TestCoverage(t *testing.T) {
 	p := Packet{
 		Datagram: Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), DstPort: Port, NextHeader: 60,

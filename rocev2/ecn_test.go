@@ -23,8 +23,8 @@ func setDSCP(ip []byte, dscp uint8) (uint8, error) {
 	return f.Outer().SetDSCP(dscp)
 }
 
-// Marking in place gives the same as decoding, changing and building again, for every old value. The ICRC stays right,
-// and so does the IPv4 header checksum.
+// SetECN gives the same octets as decoding, changing and building the packet, for every old value. The ICRC and the
+// IPv4 header checksum stay correct.
 func TestSetECN(t *testing.T) {
 	for _, packet := range [][]byte{wiretest.Hex(t, hardwareCNP)[14:], wiretest.Hex(t, send6)[14:]} {
 		for was := range ECN(4) {
@@ -88,8 +88,7 @@ func TestECNOfTunnels(t *testing.T) {
 	}
 }
 
-// Every flipped bit of a UDP datagram is noticed but for those of a checksum
-// that is not there.
+// VerifyChecksum reports every flipped bit of a UDP datagram. A checksum of 0 is accepted over IPv4 and on port 4791.
 func TestVerifyChecksum(t *testing.T) {
 	for _, src := range []string{"192.0.2.1", "2001:db8::1"} {
 		d := Datagram{Src: addr(src), Dst: addr(src), SrcPort: 1, DstPort: 1021, Checksum: 1, Data: []byte{1, 2, 3}}
@@ -114,7 +113,7 @@ func TestVerifyChecksum(t *testing.T) {
 	}
 	var d Datagram
 	require.NoError(t, d.DecodeIP(wiretest.Hex(t, hardwareCNP)[14:]))
-	d.Checksum, d.Length = 1, d.Length+1 // more than IP has
+	d.Checksum, d.Length = 1, d.Length+1 // one octet longer than the IP packet
 	require.ErrorIs(t, d.VerifyChecksum(), errTruncated)
 	require.NoError(t, d.Decode(wiretest.Hex(t, hardwareCNP)[14:60], DecodeOptions{Link: LinkIP, Cut: true}))
 	require.ErrorIs(t, d.VerifyChecksum(), errTruncated)

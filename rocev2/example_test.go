@@ -16,7 +16,7 @@ const written = "020000000001020000000002" + "86dd" +
 	"60300000001c113f20010db800010000000000000000000120010db8000200000000000000000002" +
 	"c00112b7001c0000" + "0700ffff0000001180fffff0" + "01020304" + "baa09668"
 
-// Most programs begin here: one Packet, decoded into again and again.
+// Most programs decode all frames into one Packet.
 func Example() {
 	frame, _ := hex.DecodeString(written)
 	var p rocev2.Packet
@@ -41,7 +41,7 @@ func ExamplePacket_AppendBinary() {
 	p := rocev2.Packet{
 		Datagram: rocev2.Datagram{
 			Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), HopLimit: 64,
-			Flags:   2, // Don't Fragment: without it Linux gives the packet an ID, and the ICRC would be wrong
+			Flags:   2, // Don't Fragment; without it Linux sets ID, and the ICRC would be wrong
 			SrcPort: 0xC001, DstPort: rocev2.Port, TrafficClass: 26<<2 | uint8(rocev2.ECT0),
 		},
 		Payload: []byte("hello"),
@@ -57,8 +57,8 @@ func ExamplePacket_AppendBinary() {
 	// <nil> hello
 }
 
-// A switch marks a packet in place, if its sender hears marks; neither ICRC nor
-// UDP checksum cover the field, and the IPv4 header checksum is kept right.
+// A switch marks a packet in place if the transport of the packet supports ECN. Neither the ICRC nor the UDP checksum
+// covers the field. SetECN updates the IPv4 header checksum.
 func ExampleView_SetECN() {
 	frame, _ := hex.DecodeString(strings.Replace(written, "86dd603", "86dd602", 1)) // not marked yet
 	var p rocev2.Packet
@@ -67,7 +67,7 @@ func ExampleView_SetECN() {
 		return
 	}
 	if p.ECN() == rocev2.NotECT {
-		return // to be dropped instead
+		return // the switch drops such a packet instead
 	}
 	var f rocev2.Frame
 	f.Decode(frame, rocev2.DecodeOptions{})
@@ -80,7 +80,7 @@ func ExampleView_SetECN() {
 	// <nil>
 }
 
-// A Frame looks below tunnels: here a packet in an IPv6 tunnel with a flow label.
+// A Frame decodes the packets in tunnels, here a packet in an IPv6 tunnel with a flow label.
 func ExampleFrame() {
 	inner, _ := hex.DecodeString(written[28:])
 	outer, _ := hex.DecodeString("603beef50044" + "2940" + "20010db8ffff00000000000000000001" +

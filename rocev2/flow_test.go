@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tunnels carry: two RoCEv2 packets (60 and 64 octets), the start of
+// Packets for the tunnels: two RoCEv2 packets (60 and 64 octets), the start of
 // a TCP segment (24) and an ICMPv6 echo request (48).
 const (
 	cnp4 = `45c2003c718c400040119161 0a001101 0a001201
@@ -45,8 +45,8 @@ const (
 	toVTEP = `450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `86dd` // around send
 )
 
-// flows are frames in three parts: what stands before the outermost IP header,
-// the tunnels, the flow's own packet.
+// flows are frames in three parts: the link-layer header and MPLS labels before the outermost IP header, the headers of
+// the tunnels, and the packet of the flow itself.
 var flows = []struct {
 	name, tunnels      string
 	link, tunnel, flow string
@@ -176,7 +176,7 @@ func TestFlow(t *testing.T) {
 			require.Equal(t, c.tunnels, f.Tunnels.String())
 			c.want.Tunnels = f.Tunnels
 			require.Equal(t, c.want, f)
-			var again Flow // without the labels in front
+			var again Flow // without the labels before the outermost packet
 			require.NoError(t, again.DecodeIP(f.Outermost))
 			require.Equal(t, c.want.FiveTuple, again.FiveTuple)
 			require.Equal(t, c.want.IP, again.IP)
@@ -188,7 +188,7 @@ func TestFlow(t *testing.T) {
 				require.Equal(t, whole, f)
 				return err
 			})
-			// D13: as soon as the ports are there, the flow is known.
+			// The flow is known if the ports are there (D13).
 			ports := len(frame) - len(flow) + map[uint8]int{6: len(flow), 17: len(flow) - 16, 58: 40}[f.Protocol]
 			if flow[0] == 0x45 && f.Protocol == 17 {
 				ports = len(frame) - len(flow) + 28
@@ -242,7 +242,7 @@ func TestFlowTshark(t *testing.T) {
 	}
 }
 
-// tshark, told what the labels stand for, finds the same in pseudowires.
+// tshark finds the same flows in pseudowires if rules give the payload of each label.
 func TestPseudowireTshark(t *testing.T) {
 	t.Parallel()
 	var frames [][]byte
@@ -271,8 +271,8 @@ func TestPseudowireTshark(t *testing.T) {
 	}
 }
 
-// Where a frame seems to begin behind a control word and without one, it is one
-// if its first 16 bits are 0.
+// If the octets after the labels can be read as a frame both with and without a control word, their first 16 bits
+// decide: they are 0 in a control word.
 func TestEitherPseudowire(t *testing.T) {
 	for _, c := range []struct {
 		name, below string
@@ -291,8 +291,8 @@ func TestEitherPseudowire(t *testing.T) {
 	}
 }
 
-// Every UDP packet of every capture, none of which is in a tunnel that a
-// Datagram is not seen through, has the flow that a Datagram shows.
+// Every UDP packet of every capture has the flow that its Datagram has. No packet of these captures is in a tunnel that
+// Datagram.Decode does not enter.
 func TestFlowOfCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "*.pcap") {
 		for _, c := range wiretest.Capture(t, name) {
@@ -311,7 +311,7 @@ func TestFlowOfCaptures(t *testing.T) {
 	}
 }
 
-// A header is a packet.
+// Packets that consist of an IP header only.
 func TestFlowOfHeaders(t *testing.T) {
 	var f Flow
 	require.NoError(t, f.DecodeIP(wiretest.Hex(t, `4500001400000000403b0000`+sites)))
@@ -326,8 +326,7 @@ func TestNoFlow(t *testing.T) {
 		copy(b[at:], octets)
 		return b
 	}
-	// nested puts the octets into themselves: header is a tunnel of IPv4, its
-	// length at 2.
+	// nested puts an innermost packet into n tunnels with this header, which begins with an IPv4 header.
 	nested := func(n int, header, innermost string) []byte {
 		b := wiretest.Hex(t, innermost)
 		for range n {
@@ -454,7 +453,7 @@ func TestNoFlow(t *testing.T) {
 	}
 }
 
-// offset returns where part stands in whole, -1 when it is elsewhere.
+// offset returns the offset of part in whole, or -1 if part does not alias whole.
 func offset(whole, part []byte) int {
 	at := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 	if at < 0 || at+len(part) > len(whole) {
@@ -463,9 +462,9 @@ func offset(whole, part []byte) int {
 	return at
 }
 
-// FuzzFlow decodes any octets. What it finds lies in them, the flow in the
-// outermost packet, and is found again in each of the two. Where a Datagram
-// is to be seen that is no tunnel, it is the flow.
+// FuzzFlow decodes any octets. The outermost packet is part of the octets, and the innermost packet is part of the
+// outermost one. Each of the two packets by itself has the same flow. If Datagram.Decode succeeds and the datagram is
+// not a tunnel, it is the flow.
 func FuzzFlow(f *testing.F) {
 	for _, c := range flows {
 		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), uint8(LinkEthernet), false)
@@ -486,9 +485,9 @@ func FuzzFlow(f *testing.F) {
 		require.GreaterOrEqual(t, offset(flow.Outermost, flow.IP), 0)
 		var again Flow
 		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{Link: LinkIP, Cut: cut}))
-		again.Tunnels = flow.Tunnels // labels stand before the outermost packet
+		again.Tunnels = flow.Tunnels // labels are before the outermost packet
 		require.Equal(t, flow, again)
-		mirrored := strings.Contains(flow.Tunnels.String(), "erspan") // and perhaps cut by the switch
+		mirrored := strings.Contains(flow.Tunnels.String(), "erspan") // the switch may have truncated it
 		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, Cut: cut || mirrored}))
 		flow.Outermost, flow.Tunnels = flow.IP, Tunnels{}
 		require.Equal(t, flow, again)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One walk has both views: through IP in IP alone there is a VXLAN packet, below the tunnel RoCEv2.
+// Both views of one Frame: the outer view has a VXLAN packet, the inner view the RoCEv2 packet inside.
 func TestFrameViews(t *testing.T) {
 	frame := wiretest.Hex(t, macs+`81006007 0800`+toVTEP+send)
 	var f Frame
@@ -37,7 +37,7 @@ func TestFrameViews(t *testing.T) {
 	f.Decode(marked[len(frame)-64:], DecodeOptions{Link: LinkIP})
 	require.Equal(t, []ECN{ECT1, ECT1}, []ECN{f.Outer().ECN(), f.Inner().ECN()}, "without a tunnel")
 
-	// What must not be looked into is not, and nothing is left over from the frame before.
+	// With Outer the tunnel is not entered, and no result of the previous frame remains.
 	f.Decode(frame, DecodeOptions{Outer: true})
 	require.Equal(t, ErrPort, f.Inner().Packet(&p))
 	require.Zero(t, f.Tunnels().Len())
@@ -49,8 +49,9 @@ func TestFrameViews(t *testing.T) {
 	wiretest.NoAllocs(t, "Decode", func() { f.Decode(frame, DecodeOptions{}); _ = f.Inner().Packet(&p) })
 }
 
-// What a Frame answers does not depend on what it was asked before: what is below a tunnel, in front of it, and again,
-// also between two extension headers. If the tunnel is broken, it is what a Frame says that does not look into it.
+// The results of a Frame do not depend on the methods called before, for the packet in a tunnel and the packet around
+// it, also if a method is called between two extension headers. If the tunnel is malformed, the results are those of a
+// Frame that does not enter tunnels.
 func TestFrameViewsInTurn(t *testing.T) {
 	type answers struct {
 		datagram, inner Datagram
@@ -63,7 +64,7 @@ func TestFrameViewsInTurn(t *testing.T) {
 		truncated, ipv6 bool
 		etherType       uint16
 		extensions      []byte
-		between         []byte // the same with another question between two of them
+		between         []byte // extensions, with a call of another method after each
 		snap            int
 	}
 	questions := []func(f *Frame, a *answers){
@@ -92,7 +93,7 @@ func TestFrameViewsInTurn(t *testing.T) {
 		},
 		func(f *Frame, a *answers) { a.snap = f.SnapLength(Port) },
 	}
-	// Extension headers on both sides of a tunnel: the last frame's Geneve around 40 octets more.
+	// Extension headers before and after a tunnel: the Geneve header of the last frame, with 40 octets more inside.
 	routed, geneve := flows[4], flows[len(flows)-1]
 	lengths := strings.NewReplacer(`602beef50076`, `602beef5009e`, `005e0000`, `00860000`)
 	routed.link, routed.tunnel = geneve.link, lengths.Replace(geneve.tunnel)
@@ -122,7 +123,7 @@ func TestFrameViewsInTurn(t *testing.T) {
 			require.Equal(t, alone.extensions, alone.between, "%s %x", c.name, b)
 			if f.broken != nil {
 				broken++
-				if f.Mirror() != nil { // the outer view is below the mirror
+				if f.Mirror() != nil { // the outer view begins inside the mirror's packet
 					require.Equal(t, outside.innermost, alone.innermost, "%s %x", c.name, b)
 					require.Equal(t, f.Outer().IP(), alone.ip, "%s %x", c.name, b)
 					require.Equal(t, f.broken, alone.innerErr, "%s %x", c.name, b)
@@ -139,8 +140,8 @@ func TestFrameViewsInTurn(t *testing.T) {
 	require.Greater(t, broken, 20)
 }
 
-// A packet in a tunnel that is cut anywhere before the end of its UDP header would have been there with the length that
-// is said, or with that which is said then.
+// A frame with a tunnelled packet is truncated at any octet before the end of the UDP header. Repeated calls of
+// SnapLength, each after truncation to the previous result, lead to a length with which the datagram is found.
 func TestSnapLengthOfTunnels(t *testing.T) {
 	for _, c := range flows {
 		whole := wiretest.Hex(t, c.link+c.tunnel+c.flow)
@@ -162,7 +163,7 @@ func TestSnapLengthOfTunnels(t *testing.T) {
 		}
 	}
 
-	// What leads to something else is not cut.
+	// SnapLength returns 0 for octets that exclude a RoCEv2 packet.
 	vxlan := wiretest.Hex(t, macs+`0800 450000b400000000401100000a0000010a000002 c00012b500a00000`)
 	var f Frame
 	f.Decode(vxlan[:38], DecodeOptions{Cut: true})
@@ -173,11 +174,11 @@ func TestSnapLengthOfTunnels(t *testing.T) {
 	require.Zero(t, f.SnapLength(Port))
 }
 
-// What is asked of the outermost header needs all of it, whatever its length field says.
+// The getters of the outer view need the complete outermost IP header. Its length field may be wrong.
 func TestFrameOuterHeader(t *testing.T) {
 	const (
-		v4 = ` 00000000 40040000 c0000201 c00002`                 // to 192.0.2.2, but for the last octet
-		v6 = ` 20010db8000000000000000000000001 20010db8000000` + // to 2001:db8::2, but for it
+		v4 = ` 00000000 40040000 c0000201 c00002`                 // to 192.0.2.2, without the last octet
+		v6 = ` 20010db8000000000000000000000001 20010db8000000` + // to 2001:db8::2, without the last octet
 			`0000000000000000`
 	)
 	for _, c := range []struct {
@@ -205,7 +206,7 @@ func TestFrameOuterHeader(t *testing.T) {
 				src, dst = addr(c.src), addr(c.dst)
 			}
 			var f Frame
-			f.Decode(wiretest.Hex(t, c.packet), DecodeOptions{Link: LinkIP}) // what is inside may be broken
+			f.Decode(wiretest.Hex(t, c.packet), DecodeOptions{Link: LinkIP}) // the contents may be malformed
 			require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{f.Outer().Src(), f.Outer().Dst()})
 			require.Equal(t, c.label, f.Outer().FlowLabel())
 			require.Equal(t, c.ecn, f.Outer().ECN())
@@ -214,7 +215,7 @@ func TestFrameOuterHeader(t *testing.T) {
 	}
 }
 
-// Octets that are missing are an error, or make the packet Truncated for those who take it as it is.
+// Missing octets are an error. With Cut in the View, they make the packet Truncated instead.
 func TestFrameCut(t *testing.T) {
 	frame := wiretest.Hex(t, macs+`86dd`+send)
 	frame = frame[:len(frame)-2]
@@ -230,7 +231,7 @@ func TestFrameCut(t *testing.T) {
 	require.Equal(t, uint32(0x11), p.BTH.DestQP)
 }
 
-// An ICMPv6 message is given from its type on; of RoCEv2, what is itself a notification is not answered.
+// ICMPv6 returns a message from its type field on. MayAnswer accepts an ICMPv6 packet and rejects a CNP.
 func TestFrameICMPv6(t *testing.T) {
 	var f Frame
 	f.Decode(wiretest.Hex(t, macs+`86dd`+echo), DecodeOptions{})
@@ -245,7 +246,7 @@ func TestFrameICMPv6(t *testing.T) {
 	require.Equal(t, ErrNotification, f.MayAnswer())
 }
 
-// A Frame that nothing was decoded into is one of no octets.
+// The zero Frame is a frame without octets.
 func TestZeroFrame(t *testing.T) {
 	var p Packet
 	var d Datagram
@@ -318,7 +319,7 @@ func TestFrameOrderOfQuestions(t *testing.T) {
 		require.Equal(t, first, second)
 		require.False(t, f.near)
 
-		_, ok = f.Fragment() // is found by walking
+		_, ok = f.Fragment() // walks
 		require.False(t, ok)
 		require.True(t, f.near)
 		require.Equal(t, ip, f.Inner().IP())

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzPacket decodes any octets. What decodes is built again: the same octets
-// come out, but for checksums and ICRC where those were wrong, and for octets
-// behind the UDP length. What does not decode leaves the packet alone.
+// FuzzPacket decodes any octets and builds a decoded packet. The result is the same octets, except wrong checksums, a
+// wrong ICRC, and octets after the end that the UDP length gives. On error the packet is unchanged.
 func FuzzPacket(f *testing.F) {
 	f.Add(wiretest.Hex(f, hardwareCNP), uint8(LinkEthernet), false)
 	f.Add(wiretest.Hex(f, send6), uint8(LinkEthernet), true)
@@ -38,7 +37,7 @@ func FuzzPacket(f *testing.F) {
 			return
 		}
 		out := wiretest.Must(p.AppendBinary(nil))(t)
-		_, err = icrc.Sum(p.IP, icrc.AsSent) // icrc walks the headers by itself
+		_, err = icrc.Sum(p.IP, icrc.AsSent) // package icrc has its own walk through the headers
 		require.NoError(t, err)
 		d := p.Datagram
 		d.Data = out[len(out)-p.BTH.Len()-len(p.Payload)-len(p.Padding)-4:]
@@ -49,7 +48,7 @@ func FuzzPacket(f *testing.F) {
 		require.NoError(t, q.DecodeIP(out))
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
-		if !bytes.Equal(lengthField(in), lengthField(out)) { // IP went on behind the UDP length
+		if !bytes.Equal(lengthField(in), lengthField(out)) { // the IP packet was longer than its UDP datagram
 			require.Equal(t, p.BTH, q.BTH)
 			require.Equal(t, p.Payload, q.Payload)
 			return
@@ -65,7 +64,7 @@ func FuzzPacket(f *testing.F) {
 	})
 }
 
-// lengthField is the IP header's Total Length or Payload Length.
+// lengthField returns the Total Length or Payload Length field of an IP header.
 func lengthField(ip []byte) []byte {
 	if wire.VersionField(ip) == 4 {
 		return ip[2:4]

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every packet of the soft-RoCE captures, field by field, is what tshark reads
-// in it (testdata/tshark/README.md).
+// Every field of every packet in the soft-RoCE captures has the value that tshark prints (testdata/tshark/README.md).
 func TestGolden(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +62,7 @@ func ourIP(p *Packet) fields {
 	}
 }
 
-// unknownToTshark are the operations of which tshark 4.0 reads the BTH alone.
+// unknownToTshark reports whether tshark 4.0 decodes only the BTH of this operation.
 func unknownToTshark(op bth.Opcode) bool { return op == bth.RCFlush || op == bth.RCAtomicWrite }
 
 func tsharkTransport(r wiretest.Row) fields {
@@ -87,7 +86,7 @@ func tsharkTransport(r wiretest.Row) fields {
 		f["payload"] = r.Uint("data.len")
 	}
 	if r.Has("infiniband.mad") {
-		f["payload"] = uint64(256) // tshark does not give the length of a MAD: it is always this
+		f["payload"] = uint64(256) // tshark does not print the length of a MAD, which is always 256
 	}
 	for _, name := range []string{
 		"infiniband.deth.q_key", "infiniband.deth.srcqp",

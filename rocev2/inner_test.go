@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An Inner finds what a Flow does.
+// An Inner has the same tunnels and packets as a Flow.
 func TestInner(t *testing.T) {
 	for _, c := range flows {
 		t.Run(c.name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestInner(t *testing.T) {
 			require.Equal(t, c.want.FiveTuple, f.FiveTuple)
 			wiretest.NoAllocs(t, "Decode", func() { _ = in.Decode(frame, DecodeOptions{}) })
 
-			// Cut by the snap length: as long as the inner header is there.
+			// Truncated frames.
 			for n := range len(frame) - 2 {
 				err := in.Decode(frame[:n:n], DecodeOptions{Cut: true})
 				if f.Decode(frame[:n:n], DecodeOptions{Cut: true}) == nil {
@@ -61,7 +61,7 @@ func TestTunnelNames(t *testing.T) {
 	}
 }
 
-// What is wrong with the innermost packet is for whoever decodes it to say.
+// A malformed innermost packet is found. Packet.Decode returns its error.
 func TestInnerBroken(t *testing.T) {
 	const inUDP = `450000600000000040110000` + sites + `c00117c1004c0000 0000080000002a00` // Geneve
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestInnerBroken(t *testing.T) {
 	}
 }
 
-// A tunnel that cannot be read is no packet of ours.
+// A malformed tunnel gives an error that matches ErrNotRoCEv2.
 func TestNoInner(t *testing.T) {
 	in := Inner{Cut: true}
 	for _, frame := range []string{
@@ -104,7 +104,7 @@ func TestNoInner(t *testing.T) {
 		require.Equal(t, Inner{Cut: true}, in)
 		wiretest.NoAllocs(t, "refusing", func() { _ = in.Decode(b, DecodeOptions{}) })
 	}
-	// A tunnel whose own lengths lie is not looked into.
+	// A tunnel with a wrong UDP length is not entered.
 	lying := wiretest.Hex(t, toVTEP+send)
 	lying[25]++ // the UDP length
 	require.NoError(t, in.Decode(lying, DecodeOptions{Link: LinkIP}))
@@ -112,7 +112,7 @@ func TestNoInner(t *testing.T) {
 	require.Equal(t, lying, in.IP)
 }
 
-// What a mirroring switch cut is as what the capture cut.
+// A packet truncated by a mirroring switch gives the same results as a packet truncated by the capture.
 func TestMirrorCut(t *testing.T) {
 	whole := wiretest.Hex(t, cnp4)
 	for _, c := range []struct{ name, header string }{
@@ -143,7 +143,7 @@ func TestMirrorCut(t *testing.T) {
 				}
 				require.NoError(t, p.Decode(in.IP, in.Options()))
 				require.True(t, p.Truncated)
-				// Not its data are the octets behind the packet that carries it.
+				// Octets after the packet of the mirror are not part of the data.
 				var frame Frame
 				var below Packet
 				require.ErrorIs(t, below.DecodeIP(b), ErrNotRoCEv2, "not through a mirror")
@@ -159,10 +159,10 @@ func TestMirrorCut(t *testing.T) {
 	}
 }
 
-// The options of every IPv6 header on the way, the outermost first.
+// IOAM yields the options of all IPv6 headers, the outermost first.
 func TestInnerOptions(t *testing.T) {
 	const (
-		outer = `602beef500761140` + nodes // VXLAN over IPv6 gets a Hop-by-Hop header in between
+		outer = `602beef500761140` + nodes // a Hop-by-Hop header is inserted between this header and VXLAN
 		vxlan = `c00112b500660000` + vni42 + macs + `86dd`
 	)
 	inner := wiretest.Hex(t, send)
@@ -204,13 +204,13 @@ func TestInnerOptions(t *testing.T) {
 	require.NoError(t, in.Decode(packet, DecodeOptions{Link: LinkIP}))
 	require.ErrorIs(t, in.OptionsError(), ipv6opt.ErrOverrun)
 	packet[43] = 4
-	packet[len(packet)-24-5] = 5 // the inner one
+	packet[len(packet)-24-5] = 5 // the inner option overruns
 	require.NoError(t, in.Decode(packet, DecodeOptions{Link: LinkIP}))
 	require.ErrorIs(t, in.OptionsError(), ipv6opt.ErrOverrun)
 }
 
-// FuzzInner: whatever a Flow finds an Inner finds too, and what it finds lies in
-// the octets.
+// FuzzInner decodes any octets. If there is a Flow, Inner has the same tunnels and packets. The packets of an Inner are
+// part of the octets.
 func FuzzInner(f *testing.F) {
 	for _, c := range flows {
 		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), uint8(LinkEthernet), false)
@@ -232,7 +232,7 @@ func FuzzInner(f *testing.F) {
 			require.Equal(t, flow.IP, in.IP[:len(flow.IP)])
 			require.NoError(t, flow.Decode(in.IP, in.Options()))
 		} else if !cut {
-			// An IP header around it may be what is wrong.
+			// The error may be in an IP header around the innermost packet.
 			alone := in.Tunnels.Len() == 0 && offset(in.Outermost, in.IP) == 0
 			require.False(t, alone && flow.Decode(in.IP, in.Options()) == nil)
 		}

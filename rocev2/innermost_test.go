@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A VXLAN packet over IPv6 in a tagged frame, with an IPv4 packet inside, and
-// that packet.
+// Parts of a tagged frame with a VXLAN packet over IPv6 that carries an IPv4 packet.
 const (
 	taggedHeader = `020000000002 020000000001 8100 0064 86dd`
 	vxlanPacket  = `60000000 0046 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
@@ -45,8 +44,7 @@ func TestInnermost(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the innermost packet, it is found: cut anywhere, a
-// length field that lies, a fragment.
+// BorderPacket returns a malformed innermost packet: truncated at any octet, with a wrong length field, or a fragment.
 func TestInnermostBroken(t *testing.T) {
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
 	b := wiretest.Hex(t, vxlanPacket)
@@ -63,6 +61,6 @@ func TestInnermostBroken(t *testing.T) {
 		require.Equal(t, broken[from:], rocev2.Innermost(broken, o), change)
 	}
 	broken := wiretest.Hex(t, vxlanPacket)
-	broken[45] = 0 // the outer UDP length: nobody looks into such a tunnel
+	broken[45] = 0 // wrong outer UDP length: the walk does not enter such a tunnel
 	require.Equal(t, broken, rocev2.Innermost(broken, o))
 }

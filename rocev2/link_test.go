@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// linked are the link-layer headers before an IPv6 packet, as the formats'
-// definitions at tcpdump.org have them, by LinkType.
+// linked has a link-layer header before an IPv6 packet for each LinkType, as defined at tcpdump.org.
 var linked = [...]string{
 	LinkEthernet: `020000000001 020000000002 86dd`,
 	LinkIP:       ``,
@@ -19,7 +18,7 @@ var linked = [...]string{
 	LinkLoop:     `00000018`,
 }
 
-// The same packet behind every kind of header, also tagged, also cut.
+// The same packet decodes after every type of link-layer header, with VLAN tags, and truncated.
 func TestLinkTypes(t *testing.T) {
 	ip := wiretest.Hex(t, send6)[14:]
 	for _, c := range []struct {
@@ -95,7 +94,7 @@ func TestLinkTypeOf(t *testing.T) {
 	require.Equal(t, "LinkType(6)", LinkType(6).String())
 }
 
-// The answer goes back where the packet came from, through the same VLANs.
+// The answer goes back to the source of the packet, in the same VLANs.
 func TestAppendReplyLink(t *testing.T) {
 	for _, c := range []struct {
 		link    LinkType

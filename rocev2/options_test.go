@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Options headers of 32 and 8 octets, without the type of what follows.
+// Options headers of 32 and 8 octets, without their first octet, the type of the next header.
 const (
 	oneNode   = ` 03 0100 3116 0000 007b1001c0000000 a5a5a5a5 3d0000d4 01910192 01020000`
 	traceData = `0000 007b1001c0000000 a5a5a5a5 3d0000d4 01910192`
@@ -34,9 +34,9 @@ func TestIOAM(t *testing.T) {
 		first   uint8
 		headers string
 		want    []IOAMOption
-		data    []string // of want
+		data    []string // Data of each wanted option
 		errs    []error
-		all     error // of OptionsError
+		all     error // result of OptionsError
 	}{
 		{"a trace", 0, `11` + oneNode, []IOAMOption{{Header: 0, Type: 0x31}}, []string{traceData}, []error{nil}, nil},
 		{"in both headers", 0, `3c` + oneNode + `11` + edge,
@@ -83,7 +83,7 @@ func TestIOAM(t *testing.T) {
 	}
 }
 
-// The first trace that parses, in the Hop-by-Hop header.
+// Trace returns the first valid trace in the Hop-by-Hop header.
 func TestTrace(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -61,8 +61,7 @@ func TestDecodeEthernet(t *testing.T) {
 	}, p)
 }
 
-// Every packet of the soft-RoCE captures with a right ICRC comes out of the
-// builder as it went in, and none is refused.
+// Every RoCEv2 packet of the soft-RoCE captures decodes, and AppendBinary builds the same octets if the ICRC is right.
 func TestCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
 		t.Run(name, func(t *testing.T) {
@@ -277,8 +276,8 @@ func TestUnknownOpcodeKeepsTheRestRaw(t *testing.T) {
 	require.Equal(t, 16, p.PayloadLen())
 }
 
-// The UDP length may be shorter than the IP payload; what lies behind it is
-// ignored, the ICRC stands before it (D12).
+// The UDP length may be shorter than the IP payload. Octets after its end are ignored, and the ICRC is before them
+// (D12).
 func TestUDPLengthShorterThanIP(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	b = append(b, 1, 2, 3, 4, 5)
@@ -290,8 +289,7 @@ func TestUDPLengthShorterThanIP(t *testing.T) {
 	require.Len(t, p.IP, 69)
 }
 
-// D13: of a packet that the capture cut, headers must be whole, and that is
-// enough.
+// A packet truncated by the capture decodes if its headers are complete (D13).
 func TestCut(t *testing.T) {
 	var frame []byte
 	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") {
@@ -325,7 +323,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The BTH may be all that is there.
+// A truncated packet may end after the BTH.
 func TestCutBehindBTH(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
@@ -336,8 +334,7 @@ func TestCutBehindBTH(t *testing.T) {
 	require.ErrorIs(t, p.Decode(b[:73], DecodeOptions{Cut: true}), errHeadersCut)
 }
 
-// The octets of this IPv6 packet would be a frame with a RoCEv2 packet over IPv4,
-// if the link type did not say what they are.
+// The octets are an IPv6 packet with LinkIP, and an Ethernet frame with a RoCEv2 packet over IPv4 with LinkEthernet.
 func TestLinkTypeDecides(t *testing.T) {
 	b := wiretest.Hex(t,
 		`60000000 0024 11 40 00000000 0800 4500 003e 00000000 4011 0000 c0000201 c0000202 c001 12b7 002a`+

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is printed can be read.
+// The texts of packets, flows and frames.
 func TestStrings(t *testing.T) {
 	var p Packet
 	require.NoError(t, p.DecodeEthernet(wiretest.Hex(t, send6)))
@@ -35,7 +35,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(&f))
 }
 
-// A packet that is verified is written again with the ICRC that it came with.
+// A verified packet is built with the same ICRC.
 func TestVerifyICRC(t *testing.T) {
 	var p Packet
 	require.NoError(t, p.DecodeIP(wrap(wire.ProtoHopByHop,

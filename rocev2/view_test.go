@@ -13,8 +13,8 @@ import (
 const mirror = `4500006e 00000000 402f0000 c0000201 c0000202 100088be 00000001 12c86005 000000a2` +
 	`020000000003 020000000004 0800`
 
-// The outer view of a mirrored frame is that of the copied frame, which says that it is a copy; the mirror's own packet
-// has its own method.
+// The outer view of a mirrored frame is that of the copied frame, and Mirrored reports the copy. Frame.Mirror returns
+// the packet of the mirror itself.
 func TestViewsOfMirror(t *testing.T) {
 	frame := wiretest.Hex(t, macs+`0800`+mirror+cnp4)
 	copied := wiretest.Hex(t, cnp4)
@@ -48,13 +48,13 @@ func TestViewsOfMirror(t *testing.T) {
 		_ = f.Outer().Packet(&p)
 	})
 
-	// Without tunnels, neither the mirror nor the copy is looked into.
+	// With Outer, neither the mirror's packet nor the copied frame is entered.
 	f.Decode(frame, DecodeOptions{Outer: true})
 	require.False(t, f.Outer().Mirrored())
 	require.Nil(t, f.Mirror())
 	require.Equal(t, frame[14:], f.Outer().IP())
 
-	// A packet of a host that finds the copy through IP in IP alone does not.
+	// Packet.Decode does not find the copy, because it enters only IP in IP.
 	require.ErrorIs(t, new(Packet).DecodeEthernet(frame), ErrNotRoCEv2)
 
 	// A mirror that carries no IP is the outer packet.
@@ -64,7 +64,7 @@ func TestViewsOfMirror(t *testing.T) {
 	require.Equal(t, arp[14:], f.Outer().IP())
 }
 
-// answerable returns why a tunnelled data packet is not answered.
+// answerable returns ErrTunnelled for a tunnelled packet.
 func answerable(p *Packet) error {
 	if len(p.Outer) > 0 {
 		return ErrTunnelled
@@ -72,7 +72,7 @@ func answerable(p *Packet) error {
 	return nil
 }
 
-// SetECN of a view marks an IP header, also in a frame whose first octet could be that of an IPv6 or IPv4 header.
+// SetECN of a view marks an IP header, even if the frame begins with an octet that could begin an IPv6 or IPv4 header.
 func TestViewSetECN(t *testing.T) {
 	for _, c := range []struct{ name, mac string }{
 		{"like IPv6", `600000000001 020000000002`},

@@ -2,7 +2,7 @@ package rocev2
 
 import "iter"
 
-// What the tests ask of a frame at once.
+// Functions that decode a frame and call one method of it, and types that hold several results.
 
 func walked(b []byte, o DecodeOptions) *Frame {
 	var f Frame
@@ -10,7 +10,7 @@ func walked(b []byte, o DecodeOptions) *Frame {
 	return &f
 }
 
-// decode is Decode by the walk, of plain frames too.
+// decode implements Decode by the walk, even for plain frames.
 func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	var w walk
 	if err := w.from(b, o); err != nil {
@@ -48,7 +48,7 @@ func (in *Inner) IOAM() iter.Seq2[IOAMOption, error] { return in.frame.IOAM() }
 
 func (in *Inner) OptionsError() error { return in.frame.OptionsError() }
 
-// A Flow is what a frame says of the innermost flow.
+// A Flow holds the results of a Frame about its innermost flow.
 type Flow struct {
 	FiveTuple
 	FlowLabel     uint32
@@ -72,7 +72,7 @@ func (f *Frame) Flow(to *Flow) error {
 	return nil
 }
 
-// outermost returns the outermost packet: a mirror's own, or that of the outer view.
+// outermost returns the outermost packet: the packet of the mirror, or that of the outer view.
 func outermost(f *Frame) []byte {
 	if mirror := f.Mirror(); mirror != nil {
 		return mirror
@@ -80,13 +80,13 @@ func outermost(f *Frame) []byte {
 	return f.Outer().IP()
 }
 
-// An Inner is the innermost packet, whatever it is.
+// An Inner is the innermost packet, which may be malformed.
 type Inner struct {
-	Tunnels   Tunnels // that the packet came in, besides IP in IP
-	Outermost []byte  // from the outermost one to the end of the input
-	IP        []byte  // from the innermost one to the end of what carries that packet
+	Tunnels   Tunnels // tunnels around the packet, without IP in IP
+	Outermost []byte  // octets from the outermost IP header to the end of the input
+	IP        []byte  // octets from the innermost IP header to the end of the packet or frame around it
 
-	Cut bool // IP breaks off early: the capture, or a mirroring switch, cut it
+	Cut bool // the capture or a mirroring switch may have truncated IP
 
 	octets []byte
 	frame  Frame

@@ -99,12 +99,12 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	return isPlain
 }
 
-// isExtended says whether one extension header is all that a packet has in front of UDP.
+// isExtended reports whether a packet with Ext has exactly one extension header before UDP.
 func isExtended(p *Packet) bool {
 	return p.Src.Is6() && p.Ext[0] == wire.ProtoUDP && len(p.Ext) == 8+8*int(p.Ext[1])
 }
 
-// What was decoded into before: every field is set, to what no frame has.
+// Receivers that were used before: every field has a value that no frame gives.
 var (
 	used = Packet{
 		Datagram: Datagram{
@@ -133,10 +133,10 @@ func TestUsedIsSet(t *testing.T) {
 	}
 }
 
-// An outcome is what Packets and Datagrams that were used before hold after they were decoded into, and the errors.
+// An outcome is the contents of used Packets and Datagrams after decoding, and the errors.
 type outcome struct {
 	packet    Packet
-	datagrams [3]Datagram // to any port, to some, to none
+	datagrams [3]Datagram // decoded with any port, with two ports, and with another port
 	errs      [4]error
 }
 
@@ -150,14 +150,14 @@ func outcomeOf(packet func(*Packet) error, datagram func(*Datagram, ...uint16) e
 	return o
 }
 
-// requireWalked holds what becomes of octets to what the walk makes of them, in a Packet, a Datagram or a used Frame:
-// the same fields and errors, nothing changed on error, no slice with room behind it.
+// requireWalked requires that decoding into a used Packet, Datagram or Frame gives the same fields and errors as the
+// walk, changes nothing on error, and sets no slice with a capacity above its length.
 func requireWalked(t *testing.T, b []byte, o DecodeOptions) {
 	t.Helper()
-	byWalk, f := Frame{octets: b, options: o}, usedFrame // byWalk does not look whether it is plain
+	byWalk, f := Frame{octets: b, options: o}, usedFrame // byWalk does not check whether it is plain
 	byWalk.walk()
 	f.Decode(b, o)
-	var near walk // without the mirrors that a Frame passes
+	var near walk // unlike the walk of a Frame, it does not enter mirrors
 	near.err = near.from(b, o)
 	walked := outcomeOf(func(p *Packet) error {
 		var unused Packet

@@ -27,7 +27,7 @@ func TestSkipExtensions(t *testing.T) {
 	for n := range 40 {
 		next, end, _, whole := SkipExtensions(b[:n:n], 0, ProtoHopByHop)
 		require.False(t, whole, n)
-		switch { // the header that is not all there
+		switch { // by the incomplete header
 		case n < 8:
 			require.Equal(t, []any{uint8(ProtoHopByHop), 0}, []any{next, end}, n)
 		case n < 32:

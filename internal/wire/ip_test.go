@@ -57,7 +57,7 @@ func TestIPAccessors(t *testing.T) {
 
 func TestSetTrafficClass(t *testing.T) {
 	ip := octets(t, "45000073 00004000 4011b861 c0a80001 c0a800c7")
-	SetTrafficClass(ip, 0xB8) // adds 0x00b8 to the sum, which takes as much from its complement
+	SetTrafficClass(ip, 0xB8) // adds 0x00b8 to the sum and subtracts it from the checksum, the complement
 	require.Equal(t, octets(t, "45b80073 00004000 4011b7a9 c0a80001 c0a800c7"), ip)
 	SetTrafficClass(ip, 0)
 	require.Equal(t, octets(t, "45000073 00004000 4011b861 c0a80001 c0a800c7"), ip)
