@@ -90,8 +90,8 @@ func (p *PcapngWriter) AddInterface(i Interface) (number int, err error) {
 }
 
 // Write writes a packet of an interface, with a comment unless that is "". Link and Unit of the record do not matter.
-// An OrigLen below the length of Data, such as 0, stands for that length. A time before 1970 or, in nanoseconds,
-// after 2262 is written as 0. Data of more than 256 KiB, which no reader takes, a comment over 65532 octets and an
+// An OrigLen below the length of Data, such as 0, stands for that length. A time before 1970, or one
+// whose number of units since then exceeds 63 bits (in nanoseconds from April 2262 on), is written as 0. Data of more than 256 KiB, which no reader takes, a comment over 65532 octets and an
 // unknown interface are errors, and nothing is written.
 func (p *PcapngWriter) Write(number int, r *Record, comment string) error {
 	switch {
@@ -103,9 +103,10 @@ func (p *PcapngWriter) Write(number int, r *Record, comment string) error {
 		return errLongText
 	}
 	unit := p.interfaces[number]
+	perSecond := int64(time.Second) / unit
 	var ticks uint64
-	if seconds := r.Time.Unix(); seconds >= 0 && seconds < math.MaxInt64/int64(time.Second) {
-		ticks = uint64(seconds)*uint64(int64(time.Second)/unit) + uint64(int64(r.Time.Nanosecond())/unit)
+	if seconds := r.Time.Unix(); seconds >= 0 && seconds < math.MaxInt64/perSecond {
+		ticks = uint64(seconds)*uint64(perSecond) + uint64(int64(r.Time.Nanosecond())/unit)
 	}
 	p.begin(blockEnhanced)
 	p.buf = le.AppendUint32(p.buf, uint32(number))

@@ -114,3 +114,29 @@ func TestPcapngWriterLimits(t *testing.T) {
 		require.Equal(t, c.want, r.Time)
 	}
 }
+
+// The time of a packet is written in units of its interface, as long as their number fits 63 bits. The octets are those
+// of Timestamp (Upper) and (Lower) in draft-ietf-opsawg-pcapng, section 4.3.
+func TestPcapngWriterTimes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		unit time.Duration
+		time time.Time
+		want string
+	}{
+		{"nanoseconds in 2262", time.Nanosecond, time.Unix(9223372035, 0), "ffffff7f 005e7291"},
+		{"nanoseconds in 2263", time.Nanosecond, time.Unix(9246182400, 0), "00000000 00000000"},
+		{"microseconds in 2263", time.Microsecond, time.Unix(9246182400, 1000), "5ad92000 01007b99"},
+		{"microseconds in 9999", time.Microsecond, time.Unix(253402300799, 999_999_999), "0c448403 ff5f73cc"},
+		{"microseconds in 1969", time.Microsecond, time.Unix(-1, 0), "00000000 00000000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			w := wiretest.Must(NewPcapngWriter(&b))(t)
+			n := wiretest.Must(w.AddInterface(Interface{Link: Raw, Unit: c.unit}))(t)
+			start := b.Len()
+			require.NoError(t, w.Write(n, &Record{Time: c.time}, ""))
+			require.Equal(t, wiretest.Hex(t, c.want), b.Bytes()[start+12:start+20])
+		})
+	}
+}
