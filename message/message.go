@@ -131,8 +131,9 @@ type Message struct {
 	Reach Reach
 
 	// Verified is true if Decode verified the ICRC of a CNP, Fast CNP or PPFC notification or the UDP checksum of an
-	// FCN or proxy message, and it is correct. It is false if octets are missing (Packet.Truncated), with
-	// Config.SkipVerify, and for other kinds: [rocev2.Packet.VerifyICRC] verifies data and acknowledgements.
+	// FCN or proxy message, and it is correct. It is false if octets are missing (Packet.Truncated), if the
+	// UDP checksum is 0, which means none over IPv4, with Config.SkipVerify, and for other kinds:
+	// [rocev2.Packet.VerifyICRC] verifies data and acknowledgements.
 	Verified bool
 
 	// Packet is set as far as Reach.
@@ -341,7 +342,7 @@ func (m *Message) verifyChecksum(c *Config) error {
 		return nil
 	}
 	err := m.Packet.Datagram.VerifyChecksum()
-	m.Verified = err == nil
+	m.Verified = err == nil && m.Packet.Datagram.Checksum != 0
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -144,4 +145,25 @@ func TestDecodeNoChecksum(t *testing.T) {
 	packet[46], packet[47] = 0, 0
 	require.ErrorIs(t, m.Decode(packet, ip, message.Config{}), rocecn.ErrICRC)
 	require.Equal(t, message.FCN, m.Kind)
+}
+
+// Over IPv4, a UDP checksum of 0 means that there is none (RFC 768). The message is accepted, but not verified.
+func TestDecodeChecksumOverIPv4(t *testing.T) {
+	const header, data = "4500002c 00004000 40110000 c0000201 c0000202 c00103fe 0018",
+		"0a000101 0a000401 11 c001 12b7 600000" // a proxy message without invoking packet
+	for _, c := range []struct {
+		name, checksum string
+		verified       bool
+	}{
+		{"none", "0000", false},
+		{"right", "d485", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m message.Message
+			config := message.Config{ProxyFamily: proxymsg.IPv4}
+			require.NoError(t, m.Decode(wiretest.Hex(t, header+c.checksum+data), ip, config))
+			require.Equal(t, message.Proxy, m.Kind)
+			require.Equal(t, c.verified, m.Verified)
+		})
+	}
 }
