@@ -14,7 +14,7 @@ const (
 	fragmentSize = 8
 
 	moreFragments4  = 0x2000
-	fragmentOffset4 = 0x1FFF
+	fragmentOffset4 = wire.FragmentOffset
 	fragmentOffset6 = 0xFFF8
 )
 

@@ -11,7 +11,7 @@ import (
 )
 
 // EtherType is the EtherType of MAC control frames (IEEE 802.3 clause 31).
-const EtherType = 0x8808
+const EtherType = wire.EtherMACControl
 
 // destination is the destination address of MAC control frames.
 var destination = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x01}

@@ -28,7 +28,7 @@ func (w *walk) fragment(b []byte) (port uint16, ok bool) {
 		}
 	} else {
 		protocol = b[w.ip+9]
-		if be.Uint16(b[w.ip+6:])&0x1FFF != 0 {
+		if be.Uint16(b[w.ip+6:])&wire.FragmentOffset != 0 {
 			return 0, false
 		}
 	}

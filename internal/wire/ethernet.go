@@ -20,17 +20,6 @@ func SkipTags(b []byte, at, size int) (end int, ether uint16, ok bool) {
 	return 0, 0, false
 }
 
-// EtherVersion returns the IP version for an EtherType, or 0 if the EtherType is neither that of IPv4 nor that of IPv6.
-func EtherVersion(ether uint16) uint8 {
-	switch ether {
-	case EtherIPv6:
-		return IPv6
-	case EtherIPv4:
-		return IPv4
-	}
-	return 0
-}
-
 // VersionEther returns the EtherType of an IP version: that of IPv6 for 6, that of IPv4 for every other number.
 func VersionEther(version uint8) uint16 {
 	if version == IPv6 {

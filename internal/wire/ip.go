@@ -76,14 +76,6 @@ func FlowLabel(ip []byte) uint32 {
 	return 0
 }
 
-// HopLimit returns Hop Limit of IPv6 or TTL of IPv4.
-func HopLimit(ip []byte) uint8 {
-	if IsIPv6(ip) {
-		return ip[7]
-	}
-	return ip[8]
-}
-
 // Addresses returns source and destination of an IP packet, or two zero Addrs if [Version] returns 0.
 func Addresses(ip []byte) (src, dst netip.Addr) {
 	switch Version(ip) {

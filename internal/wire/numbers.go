@@ -78,7 +78,7 @@ const (
 )
 
 // FragmentBits selects More Fragments and the fragment offset in octets 6 and 7 of an IPv4 header. They are 0 in a
-// packet that is not a fragment. DontFragment is a flag in the same octets.
+// packet that is not a fragment. FragmentOffset selects the offset alone. DontFragment is a flag in the same octets.
 const (
 	FragmentBits   = 0x3FFF
 	FragmentOffset = 0x1FFF

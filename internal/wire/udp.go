@@ -9,9 +9,6 @@ func DstPort(udp []byte) uint16 { return be.Uint16(udp[2:]) }
 // UDPLength returns the Length field of a UDP header: header and data in octets.
 func UDPLength(udp []byte) uint16 { return be.Uint16(udp[4:]) }
 
-// UDPChecksum returns the Checksum field of a UDP header.
-func UDPChecksum(udp []byte) uint16 { return be.Uint16(udp[6:]) }
-
 // IsTunnelPort reports whether a UDP destination port is that of VXLAN, Geneve or MPLS.
 func IsTunnelPort(port uint16) bool {
 	return port == PortVXLAN || port == PortGeneve || port == PortMPLS
