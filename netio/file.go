@@ -48,8 +48,8 @@ func (f *File) Lost() uint64 { return 0 }
 // Close does nothing.
 func (f *File) Close() error { return nil }
 
-// A FileSink is a [Sink] that writes a capture.
-type FileSink struct {
+// A fileSink is a [Sink] that writes a capture.
+type fileSink struct {
 	out    *capture.Writer
 	now    *time.Time
 	failed atomic.Uint64
@@ -57,13 +57,16 @@ type FileSink struct {
 
 // Sink returns a sink for the answers to the packets of f. It writes a pcap capture of this link type,
 // [capture.Ethernet] or [capture.Raw], in which each packet has the time of the last packet that f returned.
-func (f *File) Sink(w io.Writer, link uint32) (*FileSink, error) {
+func (f *File) Sink(w io.Writer, link uint32) (Sink, error) {
 	out, err := capture.NewWriter(w, link, time.Nanosecond)
-	return &FileSink{out: out, now: &f.packet[0].Time}, err
+	if err != nil {
+		return nil, err
+	}
+	return &fileSink{out: out, now: &f.packet[0].Time}, nil
 }
 
 // Send implements [Sink].
-func (f *FileSink) Send(packet []byte) error {
+func (f *fileSink) Send(packet []byte) error {
 	err := f.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *f.now})
 	if err != nil {
 		f.failed.Add(1)
@@ -72,10 +75,10 @@ func (f *FileSink) Send(packet []byte) error {
 }
 
 // Flush does nothing.
-func (f *FileSink) Flush() error { return nil }
+func (f *fileSink) Flush() error { return nil }
 
 // Failed implements [Sink].
-func (f *FileSink) Failed() uint64 { return f.failed.Load() }
+func (f *fileSink) Failed() uint64 { return f.failed.Load() }
 
 // Close does nothing.
-func (f *FileSink) Close() error { return nil }
+func (f *fileSink) Close() error { return nil }

@@ -91,6 +91,14 @@ type Sink interface {
 	Close() error
 }
 
+// An UnsentReporter is a [Sink] that reports packets that it could not send.
+type UnsentReporter interface {
+	Sink
+	// OnUnsent sets a function that Send and Flush call with each packet that cannot be sent and with the cause. The
+	// function must not keep the packet.
+	OnUnsent(func(packet []byte, err error))
+}
+
 // A Direction says which packets of an interface are given.
 type Direction uint8
 

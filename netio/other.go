@@ -33,25 +33,13 @@ func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
 // Local returns no address.
 func (*Datagrams) Local() netip.AddrPort { return netip.AddrPort{} }
 
-// A RawSink is a [Sink] for IP packets that the kernel routes, on Linux.
-type RawSink struct{ Sink }
-
 // OpenRaw returns errors.ErrUnsupported.
-func OpenRaw(device string) (*RawSink, error) { return nil, errors.ErrUnsupported }
-
-// OnUnsent does nothing.
-func (*RawSink) OnUnsent(func(packet []byte, err error)) {}
-
-// A PortSink is a [Sink] that sends out of one interface, on Linux.
-type PortSink struct{ Sink }
+func OpenRaw(device string) (Sink, error) { return nil, errors.ErrUnsupported }
 
 // OpenPort returns errors.ErrUnsupported.
-func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
+func OpenPort(name string, neighbour net.HardwareAddr) (Sink, error) {
 	return nil, errors.ErrUnsupported
 }
-
-// OnUnsent does nothing.
-func (*PortSink) OnUnsent(func(packet []byte, err error)) {}
 
 // A waiter waits for file descriptors. There is none, since files need none.
 type waiter struct{}

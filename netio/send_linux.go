@@ -90,8 +90,8 @@ func (s *sender) flush() (failed error) {
 	return failed
 }
 
-// A RawSink is a [Sink] for IP packets that the kernel routes.
-type RawSink struct {
+// A rawSink is a [Sink] for IP packets that the kernel routes.
+type rawSink struct {
 	v4, v6 *sender
 	device uint32 // its number, 0 without one
 	failed atomic.Uint64
@@ -99,7 +99,7 @@ type RawSink struct {
 
 // OpenRaw opens a sink for IP packets with any source address. The kernel finds the
 // route and the neighbour; if a device is named, an interface or a VRF, they leave
-// by that one. It needs CAP_NET_RAW.
+// by that one. It needs CAP_NET_RAW. The sink is an [UnsentReporter].
 //
 // A packet for which a queue of the host has no room counts as one that could not be
 // sent. One to a neighbour that does not answer does not.
@@ -108,8 +108,8 @@ type RawSink struct {
 //
 // Linux replaces an Identification of 0 in an IPv4 packet that may be fragmented, which makes its ICRC wrong: such a
 // packet needs Don't Fragment.
-func OpenRaw(device string) (*RawSink, error) {
-	r := new(RawSink)
+func OpenRaw(device string) (Sink, error) {
+	r := new(rawSink)
 	if device != "" {
 		i, err := net.InterfaceByName(device)
 		if err != nil {
@@ -158,7 +158,7 @@ func (s *sender) close() error {
 }
 
 // Send implements [Sink].
-func (r *RawSink) Send(packet []byte) error {
+func (r *rawSink) Send(packet []byte) error {
 	switch wire.Version(packet) {
 	case wire.IPv4:
 		to, err := r.v4.take(packet)
@@ -180,14 +180,13 @@ func (r *RawSink) Send(packet []byte) error {
 	return errNotIP
 }
 
-// OnUnsent has f called with each packet that cannot be sent, and why, from within Send
-// and Flush. It must not keep the packet.
-func (r *RawSink) OnUnsent(f func(packet []byte, err error)) { r.v4.unsent, r.v6.unsent = f, f }
+// OnUnsent implements [UnsentReporter].
+func (r *rawSink) OnUnsent(f func(packet []byte, err error)) { r.v4.unsent, r.v6.unsent = f, f }
 
 var errNotIP = errors.New("netio: neither an IPv4 nor an IPv6 packet")
 
 // Flush implements [Sink].
-func (r *RawSink) Flush() error {
+func (r *rawSink) Flush() error {
 	err4, err6 := r.v4.flush(), r.v6.flush()
 	if err4 != nil {
 		return err4
@@ -196,13 +195,13 @@ func (r *RawSink) Flush() error {
 }
 
 // Failed implements [Sink].
-func (r *RawSink) Failed() uint64 { return r.failed.Load() }
+func (r *rawSink) Failed() uint64 { return r.failed.Load() }
 
 // Close implements [Sink].
-func (r *RawSink) Close() error { return errors.Join(r.v4.close(), r.v6.close()) }
+func (r *rawSink) Close() error { return errors.Join(r.v4.close(), r.v6.close()) }
 
-// A PortSink is a [Sink] that sends out of one interface.
-type PortSink struct {
+// A portSink is a [Sink] that sends out of one interface.
+type portSink struct {
 	*sender
 	to     [unix.SizeofSockaddrLinklayer]byte
 	frames bool
@@ -211,13 +210,13 @@ type PortSink struct {
 
 // OpenPort opens a sink for IP packets that leave by an interface to the neighbour
 // with this hardware address, or, if that is nil, for whole frames. It needs
-// CAP_NET_RAW.
-func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
+// CAP_NET_RAW. The sink is an [UnsentReporter].
+func OpenPort(name string, neighbour net.HardwareAddr) (Sink, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		return nil, ErrNoInterface
 	}
-	p := &PortSink{frames: neighbour == nil}
+	p := &portSink{frames: neighbour == nil}
 	// family 16, protocol 16, interface 32, 24 bits that mean nothing, length 8, address
 	ne.PutUint16(p.to[:], unix.AF_PACKET)
 	ne.PutUint32(p.to[4:], uint32(i.Index))
@@ -234,7 +233,7 @@ func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
 }
 
 // Send implements [Sink].
-func (p *PortSink) Send(packet []byte) error {
+func (p *portSink) Send(packet []byte) error {
 	ether := uint16(unix.ETH_P_IP)
 	switch {
 	case p.frames:
@@ -252,15 +251,14 @@ func (p *PortSink) Send(packet []byte) error {
 	return err
 }
 
-// OnUnsent has f called with each packet that cannot be sent, and why, from within Send
-// and Flush. It must not keep the packet.
-func (p *PortSink) OnUnsent(f func(packet []byte, err error)) { p.unsent = f }
+// OnUnsent implements [UnsentReporter].
+func (p *portSink) OnUnsent(f func(packet []byte, err error)) { p.unsent = f }
 
 // Flush implements [Sink].
-func (p *PortSink) Flush() error { return p.flush() }
+func (p *portSink) Flush() error { return p.flush() }
 
 // Failed implements [Sink].
-func (p *PortSink) Failed() uint64 { return p.failed.Load() }
+func (p *portSink) Failed() uint64 { return p.failed.Load() }
 
 // Close implements [Sink].
-func (p *PortSink) Close() error { return unix.Close(p.fd) }
+func (p *portSink) Close() error { return unix.Close(p.fd) }

@@ -86,7 +86,7 @@ func TestSockets(t *testing.T) {
 	icmp := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
 	all := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
 	require.Equal(t, "192.0.2.2", four.Local().Addr().String())
-	raw := on(t, a, func() (*RawSink, error) { return OpenRaw("") })
+	raw := on(t, a, func() (Sink, error) { return OpenRaw("") })
 	p, stop := poll(t, both, four, six, icmp, all)
 
 	sent := [][][]byte{
@@ -245,14 +245,14 @@ func TestRaw(t *testing.T) {
 	a, b := pair(t)
 	one := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "one"}) })
 	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two"}) })
-	routed := on(t, a, func() (*RawSink, error) { return OpenRaw("") })
-	bound := on(t, a, func() (*RawSink, error) { return OpenRaw("two") })
+	routed := on(t, a, func() (Sink, error) { return OpenRaw("") })
+	bound := on(t, a, func() (Sink, error) { return OpenRaw("two") })
 	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
 	nowhere4, nowhere6 := datagram(t, "198.51.100.1", 9, 1, 64, ""), datagram(t, "2001:db8:2::1", 9, 1, 64, "")
 	long := append(append([]byte(nil), four...), make([]byte, maxMemory)...)
 	var unsent [][]byte
 	var why []error
-	routed.OnUnsent(func(packet []byte, err error) {
+	routed.(UnsentReporter).OnUnsent(func(packet []byte, err error) {
 		unsent, why = append(unsent, slices.Clone(packet)), append(why, err)
 	})
 	for _, packet := range [][]byte{nowhere4, four, nowhere4, nowhere6, six} {
@@ -305,11 +305,11 @@ func TestQueueFull(t *testing.T) {
 	in := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
 	a.Run(t, "", "tc", "qdisc", "add", "dev", "two", "root", "tbf", "rate", "8bit", "burst", "2000", "limit", "5000")
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
-	raw := on(t, a, func() (*RawSink, error) { return OpenRaw("two") })
-	port := on(t, a, func() (*PortSink, error) { return OpenPort("two", mac) })
+	raw := on(t, a, func() (Sink, error) { return OpenRaw("two") })
+	port := on(t, a, func() (Sink, error) { return OpenPort("two", mac) })
 	unsent := map[string]int{}
-	raw.OnUnsent(func(packet []byte, err error) { unsent["raw "+string(packet[0]>>4+'0')+" "+err.Error()]++ })
-	port.OnUnsent(func(_ []byte, err error) { unsent["port "+err.Error()]++ })
+	raw.(UnsentReporter).OnUnsent(func(packet []byte, err error) { unsent["raw "+string(packet[0]>>4+'0')+" "+err.Error()]++ })
+	port.(UnsentReporter).OnUnsent(func(_ []byte, err error) { unsent["port "+err.Error()]++ })
 	four := datagram(t, "192.0.2.2", 9, 1, 64, string(make([]byte, 1000)))
 	six := datagram(t, "2001:db8:1::b", 9, 1, 64, string(make([]byte, 1000)))
 	for range 6 { // the first passes, and four wait
@@ -330,8 +330,8 @@ func TestPort(t *testing.T) {
 	a, b := pair(t)
 	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
-	packets := on(t, a, func() (*PortSink, error) { return OpenPort("two", mac) })
-	frames := on(t, a, func() (*PortSink, error) { return OpenPort("two", nil) })
+	packets := on(t, a, func() (Sink, error) { return OpenPort("two", mac) })
+	frames := on(t, a, func() (Sink, error) { return OpenPort("two", nil) })
 	p, _ := poll(t, two)
 	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
 	for i, packet := range [][]byte{four, six} {

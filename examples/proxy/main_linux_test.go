@@ -37,8 +37,8 @@ func TestLive(t *testing.T) {
 	wiretest.Await(t, "the proxy", func() bool { // the socket that it opens last but one
 		return strings.Contains(p.Run(t, "", "cat", "/proc/net/udp6"), fmt.Sprintf(":%04X ", proxymsg.Port))
 	})
-	var mirror *netio.PortSink
-	var out *netio.RawSink
+	var mirror netio.Sink
+	var out netio.Sink
 	var in *netio.Packets
 	s.Do(t, func() (err error) {
 		if mirror, err = netio.OpenPort("s0", nil); err != nil {

@@ -28,7 +28,7 @@ func TestSend(t *testing.T) {
 	defer in.Close()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
-	var out *netio.RawSink
+	var out netio.Sink
 	a.Do(t, func() (err error) {
 		out, err = netio.OpenRaw("")
 		return err

@@ -64,7 +64,7 @@ func TestSwitch(t *testing.T) {
 	wiretest.Await(t, "the agent", func() bool { return strings.Contains(metrics(), "rocecn_queue_octets 0\n") })
 
 	var in *netio.Packets
-	var out *netio.RawSink
+	var out netio.Sink
 	a.Do(t, func() (err error) {
 		roce := &filter.Capture{Selection: filter.RoCEv2}
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})

@@ -218,7 +218,7 @@ func network(t *testing.T) (a, r, b *wiretest.Host, in *netio.Packets) {
 }
 
 // raw opens a raw sink on a host.
-func raw(t *testing.T, h *wiretest.Host) (out *netio.RawSink) {
+func raw(t *testing.T, h *wiretest.Host) (out netio.Sink) {
 	t.Helper()
 	h.Do(t, func() (err error) {
 		out, err = netio.OpenRaw("")
@@ -229,7 +229,7 @@ func raw(t *testing.T, h *wiretest.Host) (out *netio.RawSink) {
 }
 
 // sends sends packets.
-func sends(t *testing.T, out *netio.RawSink, packets ...[]byte) {
+func sends(t *testing.T, out netio.Sink, packets ...[]byte) {
 	t.Helper()
 	for _, p := range packets {
 		require.NoError(t, out.Send(p))

@@ -98,7 +98,7 @@ func TestSoak(t *testing.T) {
 	s := &soak{T: t, agent: start(t, r, soaked)}
 	fromA, fromB := raw(t, a), raw(t, b)
 	mac := wiretest.Must(net.ParseMAC(linkAddress(t, r, "r2")))(t)
-	var side *netio.PortSink
+	var side netio.Sink
 	c.Do(t, func() (err error) {
 		side, err = netio.OpenPort("c0", mac)
 		return err

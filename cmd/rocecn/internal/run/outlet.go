@@ -126,15 +126,13 @@ func (o *outlet) open() (err error) {
 	if o.sink, err = o.entry.sink.open(&o.now); err != nil {
 		return err
 	}
-	if _, routed := o.sink.(*netio.RawSink); routed {
+	if _, routed := o.entry.sink.(*rawSink); routed {
 		if o.watch, err = neighbour.Open(o.interfaceIndex); err != nil {
 			o.close()
 			return err
 		}
 	}
-	if s, tells := o.sink.(interface {
-		OnUnsent(func(packet []byte, err error))
-	}); tells {
+	if s, ok := o.sink.(netio.UnsentReporter); ok {
 		s.OnUnsent(o.recordUnsent)
 	}
 	o.up.Store(true)

@@ -55,7 +55,7 @@ func (s *rawSink) check() error                        { return checkPortName("d
 func (s *rawSink) requiredCapabilities() []string      { return []string{"CAP_NET_RAW"} }
 func (s *rawSink) canWrite() bool                      { return true }
 func (s *rawSink) deviceName() string                  { return s.Device }
-func (s *rawSink) open(*time.Time) (netio.Sink, error) { return toSink(netio.OpenRaw(s.Device)) }
+func (s *rawSink) open(*time.Time) (netio.Sink, error) { return netio.OpenRaw(s.Device) }
 
 // portSink sends packets to one neighbour at one interface.
 type portSink struct {
@@ -99,15 +99,7 @@ func (s *portSink) requiredCapabilities() []string { return []string{"CAP_NET_RA
 func (s *portSink) deviceName() string             { return s.Interface }
 func (s *portSink) canWrite() bool                 { return true }
 func (s *portSink) open(*time.Time) (netio.Sink, error) {
-	return toSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
-}
-
-// toSink returns a nil interface with an error.
-func toSink[S netio.Sink](s S, err error) (netio.Sink, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour))
 }
 
 // A sendFailure is a reason why a packet was not sent.

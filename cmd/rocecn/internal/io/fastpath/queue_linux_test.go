@@ -37,7 +37,7 @@ var (
 //	sender ── in  node  out ── receiver
 type bottleneck struct {
 	sender, node, receiver *wiretest.Host
-	raw                    *netio.RawSink
+	raw                    netio.Sink
 	start, end             *netio.Packets // packets that arrive at the sender and the receiver
 	answerer               *Answerer
 }

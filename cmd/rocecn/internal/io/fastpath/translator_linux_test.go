@@ -212,7 +212,7 @@ func testInFront(t *testing.T, mtu string) {
 	})
 	t.Cleanup(func() { tr.Close(); in.Close() })
 	require.NoError(t, tr.Accept(netip.PrefixFrom(self, 128)))
-	var raw *netio.RawSink
+	var raw netio.Sink
 	node.Do(t, func() (err error) {
 		raw, err = netio.OpenRaw("")
 		return err

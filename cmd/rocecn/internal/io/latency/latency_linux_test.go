@@ -46,7 +46,7 @@ var (
 // A line is a node between a sender and a receiver, with a queue that does not drain.
 type line struct {
 	sender, node *wiretest.Host
-	raw          *netio.RawSink
+	raw          netio.Sink
 	back         *netio.Poll // packets that arrive at the sender
 	packet       []byte
 }
@@ -183,7 +183,7 @@ func (l *line) measure(b *testing.B) {
 func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	b.Helper()
 	var source netio.Source
-	var out *netio.RawSink
+	var out netio.Sink
 	l.node.Do(b, func() (err error) {
 		if source, err = open(); err != nil {
 			return err

@@ -25,7 +25,7 @@ import (
 // A crowd is a host that sends b.N packets of 300 octets to another one, 50,000 per second.
 type crowd struct {
 	from, to *wiretest.Host
-	raw      *netio.RawSink
+	raw      netio.Sink
 	packet   []byte
 }
 
@@ -159,7 +159,7 @@ func BenchmarkLoss(b *testing.B) {
 func packetSource(b *testing.B) {
 	c := newCrowd(b)
 	var in *netio.Packets
-	var out *netio.RawSink
+	var out netio.Sink
 	c.to.Do(b, func() (err error) {
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 512})
 		if err == nil {

@@ -20,7 +20,7 @@ type rig struct {
 	*testing.T
 	*Watch
 	a, b *wiretest.Host
-	out  *netio.RawSink
+	out  netio.Sink
 	fate Fate
 }
 

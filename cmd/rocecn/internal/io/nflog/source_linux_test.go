@@ -41,7 +41,7 @@ func fastCNP(t *testing.T, qp uint32) []byte {
 }
 
 // cable connects a node and a host, and returns the node's raw sink to the host.
-func cable(t *testing.T) (a, b *wiretest.Host, raw *netio.RawSink) {
+func cable(t *testing.T) (a, b *wiretest.Host, raw netio.Sink) {
 	t.Helper()
 	wiretest.Tool(t, "nft")
 	a, b = wiretest.NewHost(t, "node"), wiretest.NewHost(t, "host")

@@ -93,7 +93,7 @@ func TestSample(t *testing.T) {
 		return err
 	})
 	defer s.Close()
-	var out *netio.PortSink
+	var out netio.Sink
 	h.Do(t, func() (err error) {
 		out, err = netio.OpenPort("eth0", net.HardwareAddr{2, 0, 0, 0, 0, 1})
 		return err
