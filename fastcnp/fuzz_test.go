@@ -129,7 +129,7 @@ func FuzzPacket(f *testing.F) {
 func FuzzFromICMP(f *testing.F) {
 	f.Add(problem(2, 42, build(f, 60, wiretest.Hex(f, option1Header))))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := FromICMP(b)
+		n, err := CodePoints{}.FromICMP(b)
 		if err != nil {
 			require.Equal(t, Notification{}, n)
 			return

@@ -17,9 +17,6 @@ var (
 	errPointer = wireerr.New("fastcnp", "Pointer", 0, "not the offset of a Fast CNP option type", wireerr.Other)
 )
 
-// FromICMP calls [CodePoints.FromICMP] with the default option types.
-func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) }
-
 // FromICMP decodes the answer of a host that does not know the Fast CNP option: an
 // ICMPv6 Parameter Problem, code 2, with a Pointer to the option type (RFC 8200
 // section 4.2, RFC 4443 section 3.4). It returns the quoted Fast CNP, with

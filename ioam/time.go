@@ -32,9 +32,9 @@ var timeFormats = [...]string{"PTP", "NTP", "POSIX"}
 // ntpToUnix is the number of seconds from 1900 to 1970.
 const ntpToUnix = 2208988800
 
-// Time returns the time of a pair. ok is false if the fraction is a second or more,
+// toTime returns the time of a pair. ok is false if the fraction is a second or more,
 // or if f is not one of the formats.
-func (f TimeFormat) Time(seconds, fraction uint32) (t time.Time, ok bool) {
+func (f TimeFormat) toTime(seconds, fraction uint32) (t time.Time, ok bool) {
 	s, ns := int64(seconds), int64(fraction)
 	switch f {
 	case TimeFormatPTP:
@@ -65,12 +65,6 @@ func (n *Node) Time(f TimeFormat) (t time.Time, ok bool) {
 	return f.timeOf(n.typ&BitSeconds != 0, n.seconds, n.typ&BitFraction != 0, n.fraction)
 }
 
-// Time returns the time at which the packet entered the IOAM domain, as [Node.Time]
-// does for the time of arrival.
-func (e *EdgeToEdge) Time(f TimeFormat) (t time.Time, ok bool) {
-	return f.timeOf(e.Type&E2ESeconds != 0, e.Seconds, e.Type&E2EFraction != 0, e.Fraction)
-}
-
 func (f TimeFormat) timeOf(hasSeconds bool, seconds uint32, hasFraction bool, fraction uint32) (time.Time, bool) {
 	if !hasSeconds || seconds == noValue {
 		return time.Time{}, false
@@ -78,5 +72,5 @@ func (f TimeFormat) timeOf(hasSeconds bool, seconds uint32, hasFraction bool, fr
 	if !hasFraction || fraction == noValue {
 		fraction = 0
 	}
-	return f.Time(seconds, fraction)
+	return f.toTime(seconds, fraction)
 }

@@ -60,7 +60,7 @@ var effectTexts = [effects]string{
 func (e Effect) String() string { return enumtext.Name(e, effectTexts[:], "Effect") }
 
 // Counters count the decisions and effects of a role. Any goroutine may read them while the role works. The zero
-// Counters can be used with [Counters.Add].
+// value is ready for use.
 type Counters struct {
 	n       [actions][columns]atomic.Uint64
 	effects [effects]atomic.Uint64
@@ -118,13 +118,6 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 				return
 			}
 		}
-	}
-}
-
-// Add adds other counters, such as those of another instance of a role.
-func (c *Counters) Add(others *Counters) {
-	for k, n := range others.All() {
-		c.counterFor(k).Add(n)
 	}
 }
 

@@ -1,14 +1,8 @@
 package node
 
-import (
-	"errors"
-	"math"
+import "github.com/rocecn/rocecn/internal/enumtext"
 
-	"github.com/rocecn/rocecn/internal/enumtext"
-)
-
-// A Reason is the reason why a role rejected a packet. It is not an error, as NoReason is a Reason, too: see
-// [Reason.Err].
+// A Reason is the reason why a role rejected a packet. It is not an error, as NoReason is a Reason, too.
 type Reason uint8
 
 // The reasons. NoReason, the zero value, means that nothing was rejected.
@@ -57,23 +51,6 @@ func (r Reason) String() string {
 	}
 	return enumtext.Name(r, reasonTexts[:], "Reason")
 }
-
-// Err returns nil for NoReason, otherwise the error "node: " and the text of String. It
-// returns the same value each time, so errors.Is can compare with node.ReasonLimited.Err(),
-// and does not allocate.
-func (r Reason) Err() error {
-	return errs[r]
-}
-
-// errs has the error of every value of a Reason.
-var errs = func() (errs [math.MaxUint8 + 1]error) {
-	for i := range errs {
-		if r := Reason(i); r != NoReason {
-			errs[i] = errors.New("node: " + r.String())
-		}
-	}
-	return errs
-}()
 
 // MarshalText returns the text of String.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

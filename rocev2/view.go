@@ -191,18 +191,3 @@ func (v View) SetECN(ecn ECN) (was ECN, err error) {
 	wire.SetTrafficClass(ip, tc&^3|uint8(ecn))
 	return ECN(tc & 3), nil
 }
-
-// SetDSCP sets the DSCP of the IP header in place, in the same way as SetECN, and returns its old value. The range is
-// 0–63.
-func (v View) SetDSCP(dscp uint8) (was uint8, err error) {
-	ip := v.header()
-	switch {
-	case dscp > 63:
-		return 0, errDSCPRange
-	case wire.Version(ip) == 0:
-		return 0, errNoHeader
-	}
-	tc := wire.TrafficClass(ip)
-	wire.SetTrafficClass(ip, dscp<<2|tc&3)
-	return tc >> 2, nil
-}

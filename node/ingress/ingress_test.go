@@ -569,7 +569,7 @@ func TestOffByDefault(t *testing.T) {
 	pe, err := New(Config{MaxFlows: -5})
 	require.NoError(t, err, "what is off needs nothing")
 	out, _, err := pe.send([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
-	require.Equal(t, node.ReasonDisabled.Err(), err)
+	require.EqualError(t, err, node.ReasonDisabled.String())
 	require.Equal(t, []byte{9}, out)
 	_, reason := pe.give(packetOf(flow4), 0, start)
 	require.Equal(t, node.ReasonDisabled, reason)

@@ -125,7 +125,7 @@ func (pe *Role) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.T
 	f := forwarded{d.Label, d.Packet != kinds.Other, d.Reason}
 	switch {
 	case d.Action == node.ActionRefused:
-		return out, f, d.Reason.Err()
+		return out, f, errors.New(d.Reason.String())
 	case d.Action == node.ActionForwarded && !f.RoCEv2:
 		panic("a Decision that contradicts itself")
 	case len(out) == before:
