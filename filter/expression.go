@@ -42,8 +42,8 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 func and(terms ...string) string { return "(" + strings.Join(terms, " and ") + ")" }
 func or(terms ...string) string  { return "(" + strings.Join(terms, " or ") + ")" }
 
-// is is the expression for one of these values.
-func is(what string, values ...uint32) string {
+// matchValues is the expression for one of these values.
+func matchValues(what string, values ...uint32) string {
 	var terms []string
 	for _, v := range values {
 		terms = append(terms, fmt.Sprintf("%s %#x", what, v))
@@ -59,15 +59,15 @@ func (c *Capture) expressionTags(at, more int) string {
 	if more == 0 {
 		return e
 	}
-	return or(e, and(is(etherType, tags...), c.expressionTags(at+4, more-1)))
+	return or(e, and(matchValues(etherType, tags...), c.expressionTags(at+4, more-1)))
 }
 
 // expressionTypes is the part of Expression for the octets after an EtherType.
 func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
-	e := or(and(is(etherType, wire.EtherIPv4), c.expression4(ip4)),
-		and(is(etherType, wire.EtherIPv6), c.expression6(ip6)))
+	e := or(and(matchValues(etherType, wire.EtherIPv4), c.expression4(ip4)),
+		and(matchValues(etherType, wire.EtherIPv6), c.expression6(ip6)))
 	if c.Selection == Flows {
-		e = or(e, is(etherType, wire.EtherMPLS, wire.EtherMPLS2, wire.EtherMACControl))
+		e = or(e, matchValues(etherType, wire.EtherMPLS, wire.EtherMPLS2, wire.EtherMACControl))
 	}
 	return e
 }
@@ -103,7 +103,7 @@ func (c *Capture) expression4(ip packet) string {
 	udp := and(ip.octet(9)+" = 17", c.expressionUDP(ip, ip.load(offset{octets: 2}, 2),
 		offset{0, fmt.Sprintf(" + (%s & 0xf) * 4", ip.octet(0))}, ip.octet(1)+" & 3 = 3"))
 	if c.Selection == Flows {
-		udp = or(udp, is(ip.octet(9)+" =", tunnelProtocols...))
+		udp = or(udp, matchValues(ip.octet(9)+" =", tunnelProtocols...))
 	}
 	return and(ip.octet(0)+" & 0xf0 = 0x40", ip.octet(0)+" & 0xf >= 5",
 		ip.load(offset{octets: 6}, 2)+" & 0x3fff = 0", udp)
@@ -121,13 +121,13 @@ func (c *Capture) expressionNext(ip packet, next string, at offset, more int) st
 	length := ip.load(offset{octets: 4}, 2) + " + 40"
 	udp := and(next+" = 17", c.expressionUDP(ip, length, at, ip.octet(1)+" & 0x30 = 0x30"))
 	if c.Selection == Flows {
-		udp = or(udp, and(is(next+" =", tunnelProtocols...), ip.whole(length, at)))
+		udp = or(udp, and(matchValues(next+" =", tunnelProtocols...), ip.whole(length, at)))
 	}
 	if more == 0 {
 		return udp
 	}
 	then := offset{at.octets + 8, fmt.Sprintf("%s + %s * 8", at.headers, ip.load(at.plus(1), 1))}
-	return or(udp, and(is(next+" =", wire.ProtoHopByHop, wire.ProtoRouting, wire.ProtoDestinationOptions),
+	return or(udp, and(matchValues(next+" =", wire.ProtoHopByHop, wire.ProtoRouting, wire.ProtoDestinationOptions),
 		c.expressionNext(ip, ip.load(at, 1), then, more-1)))
 }
 
@@ -141,7 +141,7 @@ func (p packet) whole(length string, at offset) string {
 // IP packet of this length; ce is the expression for a packet marked CE.
 func (c *Capture) expressionUDP(ip packet, length string, at offset, ce string) string {
 	field := func(from, size int) string { return ip.load(at.plus(from), size) }
-	ports := func(p ...uint32) string { return is(field(atPort, 2)+" =", p...) }
+	ports := func(p ...uint32) string { return matchValues(field(atPort, 2)+" =", p...) }
 	header, roce := ip.whole(length, at.plus(wire.UDPSize)), ports(rocev2.Port)
 	transport := and(roce, ip.whole(length, at.plus(wholeBTH)))
 	switch c.Selection {
@@ -155,8 +155,8 @@ func (c *Capture) expressionUDP(ip packet, length string, at offset, ce string) 
 	case QueuePair:
 		return and(transport, fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP))
 	case Pairs:
-		several := is(fmt.Sprintf("%s & %#x =", field(atOpcode, 1), transportBits), inPackets...)
-		begins := is(fmt.Sprintf("%s & %#x =", field(atOpcode, 1), operationBits), notLast...)
+		several := matchValues(fmt.Sprintf("%s & %#x =", field(atOpcode, 1), transportBits), inPackets...)
+		begins := matchValues(fmt.Sprintf("%s & %#x =", field(atOpcode, 1), operationBits), notLast...)
 		return and(transport, or("not "+several, "not "+begins,
 			fmt.Sprintf("%s & %#x != 0", field(atAckReq, 1), ackReqBit)))
 	case CE:

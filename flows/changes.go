@@ -29,7 +29,7 @@ func (t *Table) Changes() *Snapshot {
 	if t.changes == nil {
 		t.changes = &changes{touched: map[*stream]bool{}, before: map[*stream]*Snapshot{}}
 		for id := range t.streams.All() {
-			t.markTouched(t.streams.At(id))
+			t.markTouched(t.streams.Value(id))
 		}
 	}
 	c := t.changes

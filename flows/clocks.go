@@ -44,7 +44,7 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 	}
 	directions := map[direction]delays{}
 	for id := range c.flows.All() {
-		d := &c.flows.At(id).Delay
+		d := &c.flows.Value(id).Delay
 		if d.Count() == 0 {
 			continue
 		}

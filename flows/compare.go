@@ -225,7 +225,7 @@ func (c *Comparison) lookUpGroup(f *comparedFlow, p *Packet) (uint32, *group) {
 	g, id := c.groups.Find(&k, hash)
 	if g == nil {
 		id = c.groups.Add(&k, hash, 0)
-		g = c.groups.At(id)
+		g = c.groups.Value(id)
 		g.flow = f
 	}
 	return id, g
@@ -236,7 +236,7 @@ func (c *Comparison) forgetOldest(at Point) {
 	s := &c.sides[at]
 	r := s.packetAt(s.begin)
 	s.begin++
-	g := c.groups.At(r.group)
+	g := c.groups.Value(r.group)
 	switch r.state {
 	case waits:
 		g.head = r.next
@@ -302,7 +302,7 @@ func (c *Comparison) Finish() {
 		s := &c.sides[i]
 		for n := s.begin; n < s.end; n++ {
 			if r := s.packetAt(n); r.state == completes {
-				c.countDelay(c.groups.At(r.group), r)
+				c.countDelay(c.groups.Value(r.group), r)
 				r.state = met
 			}
 		}

@@ -94,7 +94,7 @@ func (c *Comparison) lookUpFlow(k *key) *comparedFlow {
 	if c.flows.Len() >= c.maxFlows {
 		c.evictFlows()
 	}
-	f = c.flows.At(c.flows.Add(k, hash, 0))
+	f = c.flows.Value(c.flows.Add(k, hash, 0))
 	c.numbers++
 	f.FlowKey, f.number = k.FlowKey(), c.numbers
 	return f
@@ -105,7 +105,7 @@ func (c *Comparison) lookUpFlow(k *key) *comparedFlow {
 func (c *Comparison) evictFlows() {
 	for range 8 {
 		id := c.flows.Victim(0, 1, func(id uint32) bool {
-			f := c.flows.At(id)
+			f := c.flows.Value(id)
 			spared := f.used || f.remembered > 0
 			f.used = false
 			return spared
@@ -113,7 +113,7 @@ func (c *Comparison) evictFlows() {
 		if id == 0 {
 			continue
 		}
-		c.evicted.addCounts(&c.flows.At(id).Compared)
+		c.evicted.addCounts(&c.flows.Value(id).Compared)
 		c.evictedFlows++
 		c.flows.Remove(id)
 		if c.flows.Len() < c.maxFlows {
@@ -130,7 +130,7 @@ func (c *Comparison) Evicted() uint64 { return c.evictedFlows }
 func (c *Comparison) Flows() []*Compared {
 	all := make([]*Compared, 0, c.flows.Len())
 	for id := range c.flows.All() {
-		all = append(all, &c.flows.At(id).Compared)
+		all = append(all, &c.flows.Value(id).Compared)
 	}
 	slices.SortFunc(all, func(a, b *Compared) int {
 		return cmp.Or(cmp.Compare(b.countChanges(), a.countChanges()), a.FlowKey.Compare(b.FlowKey))
@@ -147,7 +147,7 @@ func (c *Comparison) Total() Compared {
 	var total Compared
 	total.addCounts(&c.evicted.Compared)
 	for id := range c.flows.All() {
-		total.addCounts(&c.flows.At(id).Compared)
+		total.addCounts(&c.flows.Value(id).Compared)
 	}
 	return total
 }

@@ -20,7 +20,7 @@ func (t *Table) evictStream() {
 		if id == t.held {
 			return true
 		}
-		s := t.streams.At(id)
+		s := t.streams.Value(id)
 		used := s.used
 		s.used = false
 		return used
@@ -29,7 +29,7 @@ func (t *Table) evictStream() {
 
 // dropStream removes a stream. Counts that belong to a remaining flow are kept.
 func (t *Table) dropStream(id uint32) {
-	s := t.streams.At(id)
+	s := t.streams.Value(id)
 	t.settleAnswers(s)
 	t.unpairStream(s)
 	e, f := &t.evicted, &s.flow

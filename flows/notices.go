@@ -89,7 +89,7 @@ func (l *labels) addRequest(p *Packet) {
 	hash := k.Hash(l.Seed)
 	flow, id := l.Find(&k, hash)
 	if flow == nil {
-		flow = l.At(l.Put(&k, hash))
+		flow = l.Value(l.AddOrEvict(&k, hash))
 	} else {
 		l.Renew(id, 0)
 	}

@@ -20,7 +20,7 @@ type Snapshot struct {
 func (t *Table) Snapshot() *Snapshot {
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.stats}
 	for id := range t.streams.All() {
-		t.reportTo(s, t.streams.At(id))
+		t.reportTo(s, t.streams.Value(id))
 	}
 	s.sortByKey()
 	s.countSharedPorts()

@@ -28,7 +28,7 @@ func (t *Table) streamByRef(r ref) *stream {
 	if r.id == 0 {
 		return nil
 	}
-	if s := t.streams.At(r.id); s.number == r.number {
+	if s := t.streams.Value(r.id); s.number == r.number {
 		return s
 	}
 	return nil
@@ -53,7 +53,7 @@ func (t *Table) streamOf(k *key) *stream {
 		t.evictStream()
 	}
 	id := t.streams.Add(k, hash, 0)
-	s = t.streams.At(id)
+	s = t.streams.Value(id)
 	t.numbers++
 	s.id, s.number = id, t.numbers
 	t.markTouched(s)

@@ -42,7 +42,7 @@ func BenchmarkVerify(b *testing.B) {
 			continue
 		}
 		for c := icrc.AsSent; c <= icrc.Skipped; c++ {
-			icrc.Put(p.ip, c)
+			icrc.Write(p.ip, c)
 			b.Run(fmt.Sprintf("octets=%d/carries=%v", len(p.ip)-4, c), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
@@ -53,10 +53,10 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-func BenchmarkPut(b *testing.B) {
+func BenchmarkWrite(b *testing.B) {
 	ip := plain(6, 76)
 	b.ReportAllocs()
 	for b.Loop() {
-		icrc.Put(ip, icrc.AsSent)
+		icrc.Write(ip, icrc.AsSent)
 	}
 }

@@ -112,9 +112,9 @@ func TestCoverages(t *testing.T) {
 				require.Equal(t, row.want, got, "%s, %v", v.name, row.c)
 
 				ip := bytes.Clone(sent)
-				require.NoError(t, icrc.Put(ip, row.c))
+				require.NoError(t, icrc.Write(ip, row.c))
 				octets := []byte{byte(row.want), byte(row.want >> 8), byte(row.want >> 16), byte(row.want >> 24)}
-				require.Equal(t, append(bytes.Clone(sent[:len(sent)-4]), octets...), ip, "%s, %v: Put", v.name, row.c)
+				require.Equal(t, append(bytes.Clone(sent[:len(sent)-4]), octets...), ip, "%s, %v: Write", v.name, row.c)
 				matched, err := icrc.Verify(ip)
 				require.NoError(t, err, "%s, %v", v.name, row.c)
 				require.Equal(t, row.c, matched, v.name)
@@ -134,7 +134,7 @@ func TestCoveragesAreOne(t *testing.T) {
 			got := wiretest.Must(icrc.Sum(ip, c))(t)
 			require.Equal(t, want, got)
 		}
-		require.NoError(t, icrc.Put(ip, icrc.Skipped))
+		require.NoError(t, icrc.Write(ip, icrc.Skipped))
 		c := wiretest.Must(icrc.Verify(ip))(t)
 		require.Equal(t, icrc.AsSent, c)
 	}
@@ -146,9 +146,9 @@ func TestNoSegmentList(t *testing.T) {
 	ip := wiretest.Hex(t, `60000000 0030 2b 40`+src6+dst6+`11 00 04 01 00000000`+cnp+`00000000`)
 	_, err := icrc.Sum(ip, icrc.Without)
 	require.ErrorIs(t, err, icrc.ErrSegmentList)
-	require.ErrorIs(t, icrc.Put(ip, icrc.Without), icrc.ErrSegmentList)
+	require.ErrorIs(t, icrc.Write(ip, icrc.Without), icrc.ErrSegmentList)
 	for _, c := range []icrc.Coverage{icrc.AsSent, icrc.Skipped} {
-		require.NoError(t, icrc.Put(ip, c))
+		require.NoError(t, icrc.Write(ip, c))
 		matched := wiretest.Must(icrc.Verify(ip))(t)
 		require.Equal(t, c, matched)
 	}

@@ -30,10 +30,10 @@ func ExampleVerify() {
 	// icrc: ICRC: matches in no coverage
 }
 
-func ExamplePut() {
+func ExampleWrite() {
 	ip := append([]byte(nil), captured...)
 	clear(ip[len(ip)-4:])
-	if err := icrc.Put(ip, icrc.AsSent); err != nil {
+	if err := icrc.Write(ip, icrc.AsSent); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Printf("%x\n", ip[len(ip)-4:])

@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// On any octets Sum, Put and Verify agree with the bit-serial reference.
+// On any octets Sum, Write and Verify agree with the bit-serial reference.
 func FuzzSum(f *testing.F) {
 	for _, p := range packets(f) {
 		f.Add(p.ip)
@@ -26,7 +26,7 @@ func FuzzSum(f *testing.F) {
 				require.Equal(t, want, got, c)
 
 				put := bytes.Clone(ip)
-				require.Equal(t, err, icrc.Put(put, c))
+				require.Equal(t, err, icrc.Write(put, c))
 				if !ok {
 					require.Equal(t, ip, put)
 					continue

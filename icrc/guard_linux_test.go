@@ -37,7 +37,7 @@ func TestReadsNothingElse(t *testing.T) {
 					got := wiretest.Must(icrc.Sum(ip, c))(t)
 					require.Equal(t, want, got)
 				}
-				require.NoError(t, icrc.Put(ip, icrc.AsSent))
+				require.NoError(t, icrc.Write(ip, icrc.AsSent))
 				require.Equal(t, sums[icrc.AsSent], le.Uint32(ip[len(p.ip)-4:]))
 			}
 		})

@@ -90,9 +90,9 @@ func Verify(ip []byte) (Coverage, error) {
 	return AsSent, errMismatch
 }
 
-// Put computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes it into the last four octets of the UDP
+// Write computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes it into the last four octets of the UDP
 // data. It changes no other octets, and on error none.
-func Put(ip []byte, c Coverage) error {
+func Write(ip []byte, c Coverage) error {
 	p, err := find(ip)
 	switch {
 	case err != nil:
@@ -100,7 +100,7 @@ func Put(ip []byte, c Coverage) error {
 	case c > Skipped:
 		return errCoverage
 	case c == AsSent, p.ext == p.udp:
-		crc.Put(ip[:p.end+wire.ICRCSize], p.udp)
+		crc.Write(ip[:p.end+wire.ICRCSize], p.udp)
 		return nil
 	}
 	sum, err := p.sum(ip, c)

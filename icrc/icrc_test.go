@@ -128,7 +128,7 @@ func TestEveryBit(t *testing.T) {
 func TestEndByUDPLength(t *testing.T) {
 	ip := plain(6, 200)
 	be.PutUint16(ip[44:], 8+12+32+4)
-	require.NoError(t, icrc.Put(ip, icrc.AsSent))
+	require.NoError(t, icrc.Write(ip, icrc.AsSent))
 	_, err := icrc.Verify(ip)
 	require.NoError(t, err)
 	require.Equal(t, reference(masked(ip[:40], nil, ip[40:40+8+12+32])), leUint32(ip[92:]))
@@ -201,7 +201,7 @@ func TestErrors(t *testing.T) {
 			if v.err != icrc.ErrMismatch {
 				_, err = icrc.Sum(v.ip, icrc.AsSent)
 				require.Equal(t, v.err, err)
-				require.Equal(t, v.err, icrc.Put(v.ip, icrc.AsSent))
+				require.Equal(t, v.err, icrc.Write(v.ip, icrc.AsSent))
 			}
 			require.Equal(t, before, v.ip)
 		})
@@ -209,14 +209,14 @@ func TestErrors(t *testing.T) {
 	_, err := icrc.Sum(plain(6, 76), 3)
 	require.ErrorIs(t, err, icrc.ErrCoverage)
 	require.ErrorIs(t, err, wireerr.Range)
-	require.ErrorIs(t, icrc.Put(plain(4, 56), 3), icrc.ErrCoverage)
+	require.ErrorIs(t, icrc.Write(plain(4, 56), 3), icrc.ErrCoverage)
 }
 
 func TestEveryPrefix(t *testing.T) {
 	for _, p := range packets(t) {
 		wiretest.Prefixes(t, p.ip, func(b []byte) error {
 			_, err := icrc.Sum(b, icrc.AsSent)
-			require.Equal(t, err, icrc.Put(b, icrc.Skipped))
+			require.Equal(t, err, icrc.Write(b, icrc.Skipped))
 			_, verify := icrc.Verify(b)
 			require.Equal(t, err, verify)
 			return err
@@ -229,7 +229,7 @@ func TestNoAllocations(t *testing.T) {
 		for _, p := range append(packets(t), packet{ip: plain(6, 4096)}) {
 			for c := icrc.AsSent; c <= icrc.Skipped; c++ {
 				wiretest.NoAllocs(t, p.name+" Sum", func() { icrc.Sum(p.ip, c) })
-				wiretest.NoAllocs(t, p.name+" Put", func() { icrc.Put(p.ip, c) })
+				wiretest.NoAllocs(t, p.name+" Write", func() { icrc.Write(p.ip, c) })
 				wiretest.NoAllocs(t, p.name+" Verify", func() { icrc.Verify(p.ip) })
 			}
 		}

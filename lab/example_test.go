@@ -31,7 +31,7 @@ func Example() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, f.Endless)
 		}
 		n.Until(sim.Millisecond)
 		if err := n.Check(); err != nil {

@@ -287,13 +287,13 @@ func (f *Flow) sent(k *packet) {
 	}
 	f.waits = f.has()
 	if f.waits {
-		f.src.due.add(f, f.look(now))
+		f.src.due.add(f, f.advanceRate(now))
 	}
 }
 
-// look returns when to check the flow next: when it may send, or before that
+// advanceRate returns when to check the flow next: when it may send, or before that
 // when its rate changes.
-func (f *Flow) look(now sim.Time) sim.Time {
+func (f *Flow) advanceRate(now sim.Time) sim.Time {
 	at, ok := f.nextChange()
 	if ok && sim.FromClock(at) <= now {
 		was := f.Rate()

@@ -41,11 +41,11 @@ func (h *Host) attach(p *Port) {
 // Handle runs an event: a notification takes effect, or is ready to be sent.
 func (h *Host) Handle(arg uint32) {
 	r := ref(arg)
-	k := h.net.pool.at(r)
+	k := h.net.pool.packetAt(r)
 	h.net.roles.making--
 	if int(k.to) == h.index {
 		h.role.hears(k.ip, k.flow)
-		h.net.pool.put(r)
+		h.net.pool.release(r)
 		return
 	}
 	h.port.enqueue(r, k)
@@ -54,7 +54,7 @@ func (h *Host) Handle(arg uint32) {
 // later delays a packet at the host, until it is built or read.
 func (h *Host) later(r ref, wait sim.Time) {
 	h.net.roles.making++
-	h.net.Sim.At(h.net.Sim.Now()+wait, sim.Timer, h.id, uint32(r))
+	h.net.Sim.Schedule(h.net.Sim.Now()+wait, sim.Timer, h.id, uint32(r))
 }
 
 func (h *Host) arrive(in *Port, r ref, k *packet) {
@@ -78,7 +78,7 @@ func (h *Host) arrive(in *Port, r ref, k *packet) {
 		}
 		f.receive(r, k)
 	}
-	n.pool.put(r)
+	n.pool.release(r)
 }
 
 // fill sends data, as the wire is free.
@@ -122,7 +122,7 @@ func (d *pacing) add(f *Flow, at sim.Time) {
 	i := len(d.heap) - 1
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !t.before(&d.heap[parent]) {
+		if !t.isBefore(&d.heap[parent]) {
 			break
 		}
 		d.heap[i] = d.heap[parent]
@@ -131,10 +131,10 @@ func (d *pacing) add(f *Flow, at sim.Time) {
 	d.heap[i] = t
 }
 
-func (t *turn) before(o *turn) bool { return t.at < o.at || t.at == o.at && t.order < o.order }
+func (t *turn) isBefore(o *turn) bool { return t.at < o.at || t.at == o.at && t.order < o.order }
 
-// take removes the first flow.
-func (d *pacing) take() *Flow {
+// removeFirst removes the first flow.
+func (d *pacing) removeFirst() *Flow {
 	first := d.heap[0].flow
 	last := len(d.heap) - 1
 	t := d.heap[last]
@@ -149,10 +149,10 @@ func (d *pacing) take() *Flow {
 		if child >= last {
 			break
 		}
-		if child+1 < last && d.heap[child+1].before(&d.heap[child]) {
+		if child+1 < last && d.heap[child+1].isBefore(&d.heap[child]) {
 			child++
 		}
-		if !d.heap[child].before(&t) {
+		if !d.heap[child].isBefore(&t) {
 			break
 		}
 		d.heap[i] = d.heap[child]
@@ -165,8 +165,8 @@ func (d *pacing) take() *Flow {
 // next removes a flow that may send now; nil if none may.
 func (d *pacing) next(now sim.Time) *Flow {
 	for len(d.heap) > 0 && d.heap[0].at <= now {
-		f := d.take()
-		switch at := f.look(now); {
+		f := d.removeFirst()
+		switch at := f.advanceRate(now); {
 		case !f.has():
 			f.waits = false
 		case at > now:

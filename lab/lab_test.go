@@ -114,7 +114,7 @@ func incast(cfg Config, senders int, rate sim.Rate, delay sim.Time) (*Network, *
 	jitter := sim.NewStream(cfg.Seed, "starts", 0)
 	for i := range senders {
 		f := must(n.Flow(n.Hosts()[i], n.Hosts()[senders], 0))
-		n.At(sim.Time(jitter.Below(uint64(µs))), f.Endless)
+		n.RunAt(sim.Time(jitter.Below(uint64(µs))), f.Endless)
 	}
 	return n, out
 }
@@ -210,7 +210,7 @@ func TestNoAllocations(t *testing.T) {
 			rate = 9 * sim.Gbps // the queue must not grow
 		}
 		for i, h := range n.Hosts()[:4] {
-			n.At(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(h, n.Hosts()[4], rate)).Endless)
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(h, n.Hosts()[4], rate)).Endless)
 		}
 		n.Until(20 * ms)
 		before, pages := n.Counts(), len(n.pool.pages)
@@ -288,7 +288,7 @@ func TestAloneAtRate(t *testing.T) {
 			n.Done = func(_ *Flow, _ int64, posted sim.Time) { took = append(took, n.Sim.Now()-posted) }
 			f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], rate))
 			f.Post(octets)
-			n.At(5*ms, func() { f.Post(octets) })
+			n.RunAt(5*ms, func() { f.Post(octets) })
 			n.Until(10 * ms)
 			require.NoError(t, n.Check())
 			alone := f.Alone(octets)
@@ -378,7 +378,7 @@ func TestPrintOfOctets(t *testing.T) {
 	prints := map[uint64]bool{}
 	print := func(k *packet) {
 		n.print = 1
-		n.note(out, k)
+		n.recordPacket(out, k)
 		prints[n.print] = true
 	}
 	print(notice(ip...))
@@ -416,8 +416,8 @@ func TestControl(t *testing.T) {
 		n, _ := star(cfg, 8, 40*sim.Gbps, µs)
 		for i, h := range n.Hosts()[:8] {
 			f := must(n.Flow(h, n.Hosts()[8], 0))
-			n.At(sim.Time(i)*µs, func() { f.Post(1_000_000) })
-			n.At(ms+sim.Time(i)*µs, func() { f.Renew(); f.Post(300_000) })
+			n.RunAt(sim.Time(i)*µs, func() { f.Post(1_000_000) })
+			n.RunAt(ms+sim.Time(i)*µs, func() { f.Renew(); f.Post(300_000) })
 		}
 		n.Until(4 * ms)
 		require.NoError(t, n.Check())
@@ -459,7 +459,7 @@ func scaling(t *testing.T, v Variant) {
 		n, out := star(cfg, 8, 200*sim.Gbps/sim.Rate(k), k*µs)
 		for i, h := range n.Hosts()[:8] {
 			f := must(n.Flow(h, n.Hosts()[8], 0))
-			n.At(sim.Time(i)*k*100*sim.Nanosecond, f.Endless)
+			n.RunAt(sim.Time(i)*k*100*sim.Nanosecond, f.Endless)
 		}
 		return n, out
 	}
@@ -496,7 +496,7 @@ func TestRenumbering(t *testing.T) {
 		_, out := n.Link(to, s, 100*sim.Gbps, µs)
 		for i, h := range from {
 			f := must(n.Flow(h, to, 0))
-			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, f.Endless)
 		}
 		return n, out
 	}
@@ -528,7 +528,7 @@ func TestSplitLink(t *testing.T) {
 		}
 		for i, h := range n.Hosts()[:8] {
 			f := must(n.Flow(h, n.Hosts()[8], 0))
-			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, f.Endless)
 		}
 		return n, out
 	}
@@ -554,7 +554,7 @@ func TestOracleIsTheLimit(t *testing.T) {
 		out, _ := n.Link(s, n.Host(), 100*sim.Gbps, µs)
 		for i, h := range n.Hosts()[:8] {
 			f := must(n.Flow(h, n.Hosts()[8], 0))
-			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, f.Endless)
 		}
 		most, _, _ := measured(t, n, out, ms)
 		return most
@@ -577,7 +577,7 @@ func TestTwoHistories(t *testing.T) {
 	a.Endless()
 	b.Endless()
 	told := node.Decision{Action: node.ActionAccepted, Message: kinds.CNP, Request: node.RequestSlowDown, KnownQP: true}
-	n.At(100*µs, func() { a.notified(&told); a.notified(&told) })
+	n.RunAt(100*µs, func() { a.notified(&told); a.notified(&told) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())
 	require.Less(t, a.Rate(), 10*sim.Gbps)
@@ -624,7 +624,7 @@ func losesAndRepeats(t *testing.T, window int64) {
 	n.Done = func(f *Flow, octets int64, _ sim.Time) { finished[f.Number()] += octets }
 	for i, h := range n.Hosts()[:8] {
 		f := must(n.Flow(h, n.Hosts()[8], 0))
-		n.At(sim.Time(i)*100, func() {
+		n.RunAt(sim.Time(i)*100, func() {
 			f.Post(150_000)
 			f.Post(1)
 			f.Post(4096)

@@ -324,12 +324,14 @@ type do func()
 
 func (d do) Handle(uint32) { d() }
 
-// At runs a function at a time. It is for things that happen only a few times in a run.
-func (n *Network) At(at sim.Time, f func()) { n.Sim.At(at, sim.Application, n.Sim.Add(do(f)), 0) }
+// RunAt runs a function at a time. It is for things that happen only a few times in a run.
+func (n *Network) RunAt(at sim.Time, f func()) {
+	n.Sim.Schedule(at, sim.Application, n.Sim.Add(do(f)), 0)
+}
 
-// note adds an arrival to the print: its time, node and content. The content is all octets of a packet that has octets,
+// recordPacket adds an arrival to the print: its time, node and content. The content is all octets of a packet that has octets,
 // and for data and acknowledgements the fields from which their octets are built.
-func (n *Network) note(p *Port, k *packet) {
+func (n *Network) recordPacket(p *Port, k *packet) {
 	n.count.Hops++
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)
 	x = (x ^ x>>29) * printFactor
@@ -375,17 +377,17 @@ func (n *Network) Check() error {
 		}
 	}
 	waits := func(q *queue) (held int64) {
-		for r := q.head; r != 0; r = n.pool.at(r).next {
+		for r := q.head; r != 0; r = n.pool.packetAt(r).next {
 			waiting++
-			held += int64(n.pool.at(r).octets)
-			sum(n.pool.at(r))
+			held += int64(n.pool.packetAt(r).octets)
+			sum(n.pool.packetAt(r))
 		}
 		return held
 	}
 	for _, p := range n.ports {
 		flying += p.wire.n + p.direct
 		for i := range p.wire.n {
-			sum(n.pool.at(p.wire.ring[(p.wire.head+i)&(len(p.wire.ring)-1)].r))
+			sum(n.pool.packetAt(p.wire.ring[(p.wire.head+i)&(len(p.wire.ring)-1)].r))
 		}
 		for i := range p.queues {
 			if held := waits(&p.queues[i]); held != p.queues[i].octets {

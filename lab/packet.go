@@ -70,7 +70,7 @@ type pool struct {
 	used   int
 }
 
-func (p *pool) at(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
+func (p *pool) packetAt(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
 
 // A trace is the record that the ports on the path have written to a packet.
 type trace struct {
@@ -86,7 +86,7 @@ func (p *pool) get() (ref, *packet) {
 		p.grow()
 	}
 	r := p.free
-	k := p.at(r)
+	k := p.packetAt(r)
 	p.free = k.next
 	*k = packet{ip: k.ip[:0], in: -1, egress: -1}
 	p.used++
@@ -107,8 +107,8 @@ func (p *pool) grow() {
 	}
 }
 
-func (p *pool) put(r ref) {
-	p.at(r).next = p.free
+func (p *pool) release(r ref) {
+	p.packetAt(r).next = p.free
 	p.free = r
 	p.used--
 }
@@ -124,7 +124,7 @@ func (q *queue) push(p *pool, r ref, k *packet) {
 	if q.head == 0 {
 		q.head = r
 	} else {
-		p.at(q.tail).next = r
+		p.packetAt(q.tail).next = r
 	}
 	q.tail = r
 	q.octets += int64(k.octets)
@@ -132,7 +132,7 @@ func (q *queue) push(p *pool, r ref, k *packet) {
 
 func (q *queue) pop(p *pool) (ref, *packet) {
 	r := q.head
-	k := p.at(r)
+	k := p.packetAt(r)
 	q.head = k.next
 	q.octets -= int64(k.octets)
 	return r, k

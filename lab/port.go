@@ -134,8 +134,8 @@ func (p *Port) Handle(arg uint32) {
 }
 
 func (p *Port) arrived(r ref) {
-	k := p.net.pool.at(r)
-	p.net.note(p.peer, k)
+	k := p.net.pool.packetAt(r)
+	p.net.recordPacket(p.peer, k)
 	if p.peer.tap != nil {
 		p.peer.tapped(r, k)
 	}
@@ -205,7 +205,7 @@ func (p *Port) transmit(r ref, k *packet) {
 	p.sent += uint64(octets)
 	if k.kind == control { // the MAC reads it, before the pipeline
 		p.direct++
-		p.net.Sim.At(p.busy+p.delay+p.net.cfg.PauseDelay, sim.Arrival, p.id, portDirect+uint32(r))
+		p.net.Sim.Schedule(p.busy+p.delay+p.net.cfg.PauseDelay, sim.Arrival, p.id, portDirect+uint32(r))
 		return
 	}
 	f := flight{p.busy + p.whole, p.net.Sim.Order(sim.Arrival), r}

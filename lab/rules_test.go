@@ -21,7 +21,7 @@ func TestStrictPriority(t *testing.T) {
 		must(n.Flow(h[1], h[2], 0)).Endless()
 		probe := must(n.Flow(h[2], h[0], 0))
 		n.Done = func(_ *Flow, _ int64, posted sim.Time) { took = n.Sim.Now() - posted }
-		n.At(50*µs, func() { probe.Post(100) }) // its acknowledgement meets the queue
+		n.RunAt(50*µs, func() { probe.Post(100) }) // its acknowledgement meets the queue
 		n.Until(400 * µs)
 		require.Greater(t, out.Most(), int64(500_000))
 		return took - n.Alone(h[2], h[0], 100)
@@ -117,7 +117,7 @@ func TestNAK(t *testing.T) {
 	var done []*Flow
 	n.Done = func(f *Flow, _ int64, _ sim.Time) { done = append(done, f) }
 	long.Post(2_000_000)
-	n.At(20*µs, func() { short.Post(100_000) })
+	n.RunAt(20*µs, func() { short.Post(100_000) })
 	n.Until(ms)
 	require.Greater(t, uint64(long.draws), uint64(2_000_000/1024+10), "some were sent again")
 	require.Contains(t, done, long)

@@ -123,7 +123,7 @@ func (s *Switch) Handle(arg uint32) {
 func (s *Switch) arrive(in *Port, r ref, k *packet) {
 	if k.kind == control {
 		s.net.paused(in, k)
-		s.net.pool.put(r)
+		s.net.pool.release(r)
 		return
 	}
 	switch {
@@ -132,7 +132,7 @@ func (s *Switch) arrive(in *Port, r ref, k *packet) {
 	case s.role.pause != nil:
 		s.role.later(r, s.net.cfg.EdgeDelay)
 	default:
-		s.told(r, k)
+		s.handleMessage(r, k)
 	}
 }
 
@@ -145,9 +145,9 @@ func (s *Switch) forward(in *Port, r ref, k *packet) {
 	if int(k.egress) == s.index {
 		s.unwrap(k)
 	}
-	out := s.way(k)
+	out := s.choosePort(k)
 	if out != nil && out.core && s.kind == edge && k.egress < 0 && s.wrap(k) {
-		out = s.way(k)
+		out = s.choosePort(k)
 	}
 	if k.kind == message && s.net.cfg.NoticeLoss > 0 && s.net.losses.Float64() < s.net.cfg.NoticeLoss {
 		out = nil
@@ -179,13 +179,13 @@ func (s *Switch) forward(in *Port, r ref, k *packet) {
 // queues puts a packet that admit has accepted into the queue of a port.
 func (s *Switch) queues(out *Port, r ref, k *packet) {
 	if s.net.cfg.RED.At == AtArrival {
-		s.look(out, r, k)
+		s.checkCongestion(out, r, k)
 	}
 	out.enqueue(r, k)
 }
 
-// look decides whether a packet of data meets congestion at a port.
-func (s *Switch) look(out *Port, r ref, k *packet) {
+// checkCongestion decides whether a packet of data meets congestion at a port.
+func (s *Switch) checkCongestion(out *Port, r ref, k *packet) {
 	if k.kind != data {
 		return
 	}
@@ -234,12 +234,12 @@ func (n *Network) lost(r ref, k *packet) {
 		n.count.LostData++
 		n.count.LostDataOctets += uint64(k.size())
 	}
-	n.pool.put(r)
+	n.pool.release(r)
 }
 
-// way returns the port on the path of a packet. Its hash selects one of
+// choosePort returns the port on the path of a packet. Its hash selects one of
 // several, differently at each switch.
-func (s *Switch) way(k *packet) *Port {
+func (s *Switch) choosePort(k *packet) *Port {
 	var ways []*Port
 	hash := k.hash
 	switch {
@@ -271,7 +271,7 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 		return true
 	}
 	p := red.Probability * float64(queue-red.Min) / float64(red.Max-red.Min)
-	return float64(draws.Of(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
+	return float64(draws.Number(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
 }
 
 // admit reserves buffer for a packet that is to join a queue, and reports whether there was enough. in is nil for the
@@ -338,7 +338,7 @@ func (s *Switch) departs(out *Port, r ref, k *packet) {
 		s.release(k)
 	}
 	if s.net.cfg.RED.At == AtDeparture {
-		s.look(out, r, k)
+		s.checkCongestion(out, r, k)
 	}
 	if s.net.pool.traced && k.kind == data && int(k.hops) < s.net.cfg.TraceHops {
 		t := s.net.pool.trace(r)
@@ -409,7 +409,7 @@ func (s *Switch) check() error {
 	held, lossless := int64(0), make([]int64, len(s.ports))
 	sum := func(q *queue) {
 		for r := q.head; r != 0; {
-			k := s.net.pool.at(r)
+			k := s.net.pool.packetAt(r)
 			switch {
 			case k.kept && s.lossless(k):
 				lossless[k.in] += int64(k.octets)

@@ -161,10 +161,10 @@ func (s *Switch) passes(r ref, k *packet) {
 	}
 }
 
-// told handles a message to the switch itself, as a proxy or an ingress PE.
-func (s *Switch) told(r ref, k *packet) {
+// handleMessage handles a message to the switch itself, as a proxy or an ingress PE.
+func (s *Switch) handleMessage(r ref, k *packet) {
 	n := s.net
-	defer n.pool.put(r)
+	defer n.pool.release(r)
 	switch {
 	case s.rejected(k):
 		return
@@ -311,16 +311,16 @@ func (n *Network) asked(to netip.Addr) int {
 func (s *switchRole) later(r ref, wait sim.Time) {
 	n := s.of.net
 	n.roles.making++
-	n.Sim.At(n.Sim.Now()+wait, sim.Timer, s.ready, uint32(r))
+	n.Sim.Schedule(n.Sim.Now()+wait, sim.Timer, s.ready, uint32(r))
 }
 
 // Handle runs an event: a notification is ready.
 func (s *switchRole) Handle(arg uint32) {
 	n, r := s.of.net, ref(arg)
 	n.roles.making--
-	k := n.pool.at(r)
+	k := n.pool.packetAt(r)
 	if int(k.to) == ^s.of.index { // the congested node is the proxy or the PE itself
-		s.of.told(r, k)
+		s.of.handleMessage(r, k)
 		return
 	}
 	s.of.forward(nil, r, k)

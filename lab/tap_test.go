@@ -24,7 +24,7 @@ func TestTap(t *testing.T) {
 			h := n.Host()
 			n.Link(h, s, 10*sim.Gbps, sim.Microsecond)
 			f := wiretest.Must(n.Flow(h, receiver, 0))(t)
-			n.At(0, func() { f.Post(100_000) })
+			n.RunAt(0, func() { f.Post(100_000) })
 		}
 		if taps {
 			var frame rocev2.Frame

@@ -113,7 +113,7 @@ func (v *valve) drain() {
 	for v.drains && s.net.Sim.Now() >= v.next {
 		r, k := v.stored.pop(&s.net.pool)
 		s.stored -= int64(k.octets)
-		out := s.way(k)
+		out := s.choosePort(k)
 		v.goes(out, k.octets)
 		s.queues(out, r, k)
 		v.arm()

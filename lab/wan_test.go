@@ -33,7 +33,7 @@ func wan(cfg Config, hosts int, slow sim.Rate, delay sim.Time) (*Network, *Port)
 	out, _ := n.Link(router, pe[1], slow, delay)
 	n.Link(pe[1], leaf[1], 400*sim.Gbps, µs)
 	for i := range hosts {
-		n.At(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(n.Hosts()[i], n.Hosts()[hosts+i], 0)).Endless)
+		n.RunAt(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(n.Hosts()[i], n.Hosts()[hosts+i], 0)).Endless)
 	}
 	return n, out
 }
@@ -81,7 +81,7 @@ func TestTunnelOctets(t *testing.T) {
 	n.Until(20 * µs)
 	n.Flows()[0].psn = 0xFFFFFF
 	r, k := n.pool.get()
-	defer n.pool.put(r)
+	defer n.pool.release(r)
 	*k = packet{kind: data, flow: 0, number: 77, ce: true, ingress: 2, egress: 3, label: 0xABCDE,
 		octets: overhead + 1024 + tunnelOctets}
 	octets := n.tunnelled(r, k)
@@ -163,7 +163,7 @@ func TestBrake(t *testing.T) {
 	}
 	const stop = 300 * µs
 	space := (20 * sim.Gbps).Time(1024 + overhead + 20)
-	n.At(100*µs, func() { a.braked(pause.StateStopped, (100*µs + stop).Clock()) })
+	n.RunAt(100*µs, func() { a.braked(pause.StateStopped, (100*µs + stop).Clock()) })
 	n.Until(ms)
 	require.NoError(t, n.Check())
 	require.GreaterOrEqual(t, gap[a], stop)
@@ -172,8 +172,8 @@ func TestBrake(t *testing.T) {
 	require.Equal(t, 20*sim.Gbps, a.Rate())
 
 	// Stopped for ever, and then let go on.
-	n.At(1100*µs, func() { a.braked(pause.StateStopped, sim.Second.Clock()) })
-	n.At(1200*µs, func() { a.braked(pause.StateRunning, time.Time{}) })
+	n.RunAt(1100*µs, func() { a.braked(pause.StateStopped, sim.Second.Clock()) })
+	n.RunAt(1200*µs, func() { a.braked(pause.StateRunning, time.Time{}) })
 	n.Until(2 * ms)
 	require.InDelta(t, float64(b.Octets())-20e9/8*(stop+100*µs).Seconds(), float64(a.Octets()), 100_000)
 
@@ -238,7 +238,7 @@ func TestTrace(t *testing.T) {
 			n.Until(n.Sim.Now() + 100*sim.Nanosecond)
 			for _, h := range n.Hosts()[:2] {
 				for w := range h.port.peer.wire.n {
-					k := n.pool.at(h.port.peer.wire.ring[(h.port.peer.wire.head+w)&(len(h.port.peer.wire.ring)-1)].r)
+					k := n.pool.packetAt(h.port.peer.wire.ring[(h.port.peer.wire.head+w)&(len(h.port.peer.wire.ring)-1)].r)
 					if k.kind != message {
 						continue
 					}
@@ -414,7 +414,7 @@ func TestSplitWAN(t *testing.T) {
 		out, _ := n.Link(router, far, 100*sim.Gbps, 10*µs)
 		n.Link(n.Host(), far, 400*sim.Gbps, µs)
 		for i, h := range n.Hosts()[:2] {
-			n.At(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(h, n.Hosts()[2], 0)).Endless)
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(h, n.Hosts()[2], 0)).Endless)
 		}
 		return n, out
 	}
@@ -546,7 +546,7 @@ func TestPausingPE(t *testing.T) {
 		n.Link(to, far, 400*sim.Gbps, µs)
 		for i, h := range n.Hosts()[:3] {
 			f := must(n.Flow(h, to, 0))
-			n.At(sim.Time(i)*100*sim.Nanosecond, func() { f.Post(20_000_000) })
+			n.RunAt(sim.Time(i)*100*sim.Nanosecond, func() { f.Post(20_000_000) })
 		}
 		return n, out
 	}

@@ -165,7 +165,7 @@ func (p *play) next(s *script) (shown bool) {
 		}
 		octets = octets[:len(octets)-min(int(op>>5&1)*int(s.next()), len(octets))]
 		if p.options.Cut = op&0x10 != 0; op&0x08 != 0 && len(octets) > 14 {
-			_ = icrc.Put(octets[14:], icrc.AsSent)
+			_ = icrc.Write(octets[14:], icrc.AsSent)
 		}
 	case 6: // anything
 		p.options.Link = rocev2.LinkType(op >> 3 % 6)

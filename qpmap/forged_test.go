@@ -35,7 +35,7 @@ const far = 100_000
 // guess returns a PSN that is wrong: far from those that the hosts of a packet use.
 func (f *forger) guess(about *rocev2.Packet, psn uint32) uint32 {
 	for {
-		used, near := f.near(about, psn, far)
+		used, near := f.findUsedPSN(about, psn, far)
 		if !near {
 			return psn & 0xFFFFFF
 		}
@@ -43,8 +43,8 @@ func (f *forger) guess(about *rocev2.Packet, psn uint32) uint32 {
 	}
 }
 
-// near returns a PSN that the hosts of a packet use, and that is less than this far from psn, and whether there is one.
-func (f *forger) near(about *rocev2.Packet, psn uint32, far int32) (used uint32, near bool) {
+// findUsedPSN returns a PSN that the hosts of a packet use, and that is less than this far from psn, and whether there is one.
+func (f *forger) findUsedPSN(about *rocev2.Packet, psn uint32, far int32) (used uint32, near bool) {
 	for _, used := range f.used[between(about)] {
 		if d := int32((psn-used)<<8) >> 8; d > -far && d < far {
 			return used, true
@@ -57,7 +57,7 @@ func (f *forger) near(about *rocev2.Packet, psn uint32, far int32) (used uint32,
 // MTU, near a PSN that the hosts use, as its end would be a correct guess.
 func (f *forger) length(about *rocev2.Packet, psn, length uint32) uint32 {
 	near := func(mtu uint32) bool {
-		_, near := f.near(about, psn+length/mtu, far/2)
+		_, near := f.findUsedPSN(about, psn+length/mtu, far/2)
 		return near
 	}
 	for slices.ContainsFunc([]uint32{256, 512, 1024, 2048, 4096}, near) {

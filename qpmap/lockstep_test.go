@@ -48,9 +48,9 @@ func (e *events) Pop() any {
 	return last
 }
 
-func (l *lockstep) at(at time.Duration, do func()) { heap.Push(&l.queue, event{at, do}) }
+func (l *lockstep) schedule(at time.Duration, do func()) { heap.Push(&l.queue, event{at, do}) }
 
-func (l *lockstep) put(at time.Duration, p rocev2.Packet, truth uint32) {
+func (l *lockstep) sendPacket(at time.Duration, p rocev2.Packet, truth uint32) {
 	l.packets = append(l.packets, sent{at: at, packet: p, truth: truth})
 }
 
@@ -108,7 +108,7 @@ func (l *lockstep) connect(c *connection, port uint16, messages int) {
 	answer := func(now time.Duration, psn int, op bth.Opcode, syndrome bth.Syndrome) {
 		p := packet(c.B, c.A, op, c.a, uint32(psn))
 		p.SrcPort, p.BTH.AETH.Syndrome = port, syndrome
-		l.put(now, p, c.b)
+		l.sendPacket(now, p, c.b)
 		covers := psn + 1
 		if syndrome != 0 {
 			covers = psn
@@ -121,7 +121,7 @@ func (l *lockstep) connect(c *connection, port uint16, messages int) {
 	}
 	answers := func(at time.Duration, psn int, op bth.Opcode, syndrome bth.Syndrome) {
 		at += l.rtt/2 + time.Duration(l.r.IntN(3000))
-		l.at(at, func() { answer(at, psn, op, syndrome) })
+		l.schedule(at, func() { answer(at, psn, op, syndrome) })
 	}
 	arrive := func(now time.Duration, psn int) {
 		op, own := bth.RCAcknowledge, false
@@ -163,16 +163,16 @@ func (l *lockstep) connect(c *connection, port uint16, messages int) {
 			next++
 			p := packet(c.A, c.B, kinds[psn], c.b, uint32(psn))
 			p.SrcPort = port
-			l.put(now, p, c.a)
+			l.sendPacket(now, p, c.a)
 			if l.r.Float64() >= l.loss {
 				at := now + l.rtt/2 + time.Duration(l.r.IntN(3000))
-				l.at(at, func() { arrive(at, psn) })
+				l.schedule(at, func() { arrive(at, psn) })
 			}
 		}
-		l.at(again, func() { send(again) })
+		l.schedule(again, func() { send(again) })
 	}
 	at := time.Duration(l.r.Int64N(int64(l.pause)))
-	l.at(at, func() { send(at) })
+	l.schedule(at, func() { send(at) })
 }
 
 // learn shows the traffic to a Map and returns the named sender of each packet, or 0 for none. A

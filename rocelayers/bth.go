@@ -122,7 +122,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		end := len(data) - icrcSize
 		l.ICRC = ICRC{BaseLayer: layers.BaseLayer{Contents: data[end:]}, Value: p.ICRC}
 	}
-	l.fast.look(&p, l.codePoints())
+	l.fast.find(&p, l.codePoints())
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 		return err
 	}
 	if !slices.Contains(b.Layers(), LayerTypeICRC) {
-		if err := l.ICRC.put(b); err != nil {
+		if err := l.ICRC.writeICRC(b); err != nil {
 			return err
 		}
 	}

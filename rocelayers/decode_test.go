@@ -33,7 +33,7 @@ func wrap(next uint8, inner []byte) []byte {
 func withICRC(t testing.TB, frame []byte, coverage icrc.Coverage) []byte {
 	var d rocev2.Datagram
 	require.NoError(t, d.Decode(frame, rocev2.DecodeOptions{}))
-	require.NoError(t, icrc.Put(d.IP, coverage))
+	require.NoError(t, icrc.Write(d.IP, coverage))
 	return frame
 }
 

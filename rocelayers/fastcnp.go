@@ -39,8 +39,8 @@ type foundFastCNP struct {
 	err          error
 }
 
-// look looks for a Fast CNP in a packet, which has Ext if it has any.
-func (f *foundFastCNP) look(p *rocev2.Packet, points fastcnp.CodePoints) {
+// find looks for a Fast CNP in a packet, which has Ext if it has any.
+func (f *foundFastCNP) find(p *rocev2.Packet, points fastcnp.CodePoints) {
 	f.is, f.unknown = false, false
 	if p.BTH.Opcode == bth.CNP && len(p.Ext) > 0 {
 		f.err = f.notification.DecodePacket(p, points)

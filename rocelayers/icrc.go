@@ -39,10 +39,10 @@ func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	if slices.Contains(b.Layers(), LayerTypeBTH) {
 		return errICRCOrder
 	}
-	return l.put(b)
+	return l.writeICRC(b)
 }
 
-func (l *ICRC) put(b gopacket.SerializeBuffer) error {
+func (l *ICRC) writeICRC(b gopacket.SerializeBuffer) error {
 	octets, err := b.AppendBytes(icrcSize)
 	if err == nil {
 		binary.LittleEndian.PutUint32(octets, l.Value)

@@ -178,7 +178,7 @@ func (c *carriage) putChecksums(ip []byte) error {
 		return errProxyLimit
 	}
 	if c.bth != nil {
-		if err := icrc.Put(ip, c.icrc.Coverage); err != nil {
+		if err := icrc.Write(ip, c.icrc.Coverage); err != nil {
 			return err
 		}
 		c.icrc.Value = binary.LittleEndian.Uint32(ip[len(ip)-icrcSize:])

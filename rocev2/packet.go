@@ -320,8 +320,8 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	out = append(append(append(out, p.Payload...), pad...), 0, 0, 0, 0)
 	ip, udp := out[len(b):], p.headerLen()
 	if p.Coverage == icrc.AsSent {
-		crc.Put(ip, udp) // faster than icrc.Put, which searches for the UDP header
-	} else if err := icrc.Put(ip, p.Coverage); err != nil {
+		crc.Write(ip, udp) // faster than icrc.Write, which searches for the UDP header
+	} else if err := icrc.Write(ip, p.Coverage); err != nil {
 		return b, err
 	}
 	if p.Checksum != 0 {

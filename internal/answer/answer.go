@@ -133,8 +133,8 @@ func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carri
 		return b, wireerr.Addresses
 	}
 	if coverage == icrc.AsSent {
-		crc.Put(ip, udp) // the positions of the headers are known here
-	} else if err := icrc.Put(ip, coverage); err != nil {
+		crc.Write(ip, udp) // the positions of the headers are known here
+	} else if err := icrc.Write(ip, coverage); err != nil {
 		return b, err
 	}
 	if c.Checksum {

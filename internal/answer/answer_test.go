@@ -61,7 +61,7 @@ func TestAppend(t *testing.T) {
 		if wantErr == nil {
 			d.Data = octets
 			if want, wantErr = AppendRoCEv2(nil, &d, icrc.AsSent); wantErr == nil {
-				wantErr = icrc.Put(want, coverage)
+				wantErr = icrc.Write(want, coverage)
 			}
 			if wantErr == nil && c.Checksum {
 				udp := len(want) - 8 - len(octets)

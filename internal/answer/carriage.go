@@ -134,8 +134,8 @@ func AppendRoCEv2(b []byte, d *rocev2.Datagram, coverage icrc.Coverage) ([]byte,
 	ip := out[len(b):]
 	udp := len(ip) - 8 - len(d.Data)
 	if coverage == icrc.AsSent {
-		crc.Put(ip, udp)
-	} else if err := icrc.Put(ip, coverage); err != nil {
+		crc.Write(ip, udp)
+	} else if err := icrc.Write(ip, coverage); err != nil {
 		return b, err
 	}
 	if checksum {

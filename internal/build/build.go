@@ -23,10 +23,10 @@ func Read() Info {
 	if !ok {
 		return Info{}
 	}
-	return of(info)
+	return readInfo(info)
 }
 
-func of(info *debug.BuildInfo) Info {
+func readInfo(info *debug.BuildInfo) Info {
 	i := Info{Version: info.Main.Version}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -28,7 +28,7 @@ func TestLine(t *testing.T) {
 		{"without anything", debug.BuildInfo{}, "rocecn (devel)" + built, "unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			i := of(&c.info)
+			i := readInfo(&c.info)
 			require.Equal(t, c.line, i.Line("rocecn"))
 			require.Equal(t, c.commit, i.Commit())
 		})

@@ -27,8 +27,8 @@ const (
 	zeroTime = -6795364578871345152
 )
 
-// At returns the ticks at a time.
-func (c *Clock) At(now time.Time) int64 {
+// Ticks returns the ticks at a time.
+func (c *Clock) Ticks(now time.Time) int64 {
 	if t := now.UnixNano() - zeroTime; t != c.latest { // several limits look at one packet
 		c.move(t)
 	}

@@ -24,7 +24,7 @@ func TestClock(t *testing.T) {
 		{902e9 - 2, 102e9}, // Slack and one again
 		{903e9 - 2, 103e9},
 	} {
-		require.EqualValues(t, step.want, c.At(time.Unix(0, int64(step.at))), step.at)
+		require.EqualValues(t, step.want, c.Ticks(time.Unix(0, int64(step.at))), step.at)
 		require.EqualValues(t, step.want, c.Now())
 	}
 }
@@ -33,18 +33,18 @@ func TestClock(t *testing.T) {
 func TestUnixZero(t *testing.T) {
 	var c Clock
 	require.Equal(t, int64(zeroTime), time.Time{}.UnixNano())
-	require.Zero(t, c.At(time.Unix(0, 0)))
-	require.EqualValues(t, 5, c.At(time.Unix(0, 5)))
+	require.Zero(t, c.Ticks(time.Unix(0, 0)))
+	require.EqualValues(t, 5, c.Ticks(time.Unix(0, 5)))
 }
 
 // The zero Clock, and one with less slack, wait out a second.
 func TestLeastSlack(t *testing.T) {
 	for _, c := range []Clock{{}, {Slack: 1}, {Slack: time.Second}} {
-		require.Zero(t, c.At(start))
-		require.Zero(t, c.At(start.Add(-time.Second)))
-		require.EqualValues(t, 1, c.At(start.Add(1)))
-		require.EqualValues(t, 1, c.At(start.Add(-time.Second)))
-		require.EqualValues(t, 2, c.At(start.Add(-time.Second+1)))
+		require.Zero(t, c.Ticks(start))
+		require.Zero(t, c.Ticks(start.Add(-time.Second)))
+		require.EqualValues(t, 1, c.Ticks(start.Add(1)))
+		require.EqualValues(t, 1, c.Ticks(start.Add(-time.Second)))
+		require.EqualValues(t, 2, c.Ticks(start.Add(-time.Second+1)))
 	}
 }
 
@@ -52,18 +52,18 @@ func TestLeastSlack(t *testing.T) {
 // overflow, for times of any year.
 func TestClockWithoutTime(t *testing.T) {
 	c := Clock{Slack: 100 * time.Second}
-	require.Zero(t, c.At(time.Time{}))
-	require.Zero(t, c.At(start))
-	require.EqualValues(t, 5, c.At(start.Add(5)))
-	require.EqualValues(t, 5, c.At(time.Time{}))
-	require.EqualValues(t, 7, c.At(start.Add(7)))
+	require.Zero(t, c.Ticks(time.Time{}))
+	require.Zero(t, c.Ticks(start))
+	require.EqualValues(t, 5, c.Ticks(start.Add(5)))
+	require.EqualValues(t, 5, c.Ticks(time.Time{}))
+	require.EqualValues(t, 7, c.Ticks(start.Add(7)))
 	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
-	require.EqualValues(t, 7, c.At(year(2)), "far back")
-	require.EqualValues(t, 9, c.At(year(2).Add(2)))
-	require.EqualValues(t, 9, c.At(time.Unix(0, 0).AddDate(-2000, 0, 0)))
-	last := c.At(year(1970))
+	require.EqualValues(t, 7, c.Ticks(year(2)), "far back")
+	require.EqualValues(t, 9, c.Ticks(year(2).Add(2)))
+	require.EqualValues(t, 9, c.Ticks(time.Unix(0, 0).AddDate(-2000, 0, 0)))
+	last := c.Ticks(year(1970))
 	for y := range 20 { // thousands of years: more than there is
-		at := c.At(year(1970 + 1000*(y&1)))
+		at := c.Ticks(year(1970 + 1000*(y&1)))
 		require.GreaterOrEqual(t, at, last)
 		require.Positive(t, at+int64(time.Hour))
 		last = at

@@ -1,6 +1,6 @@
 // Package crc computes the register of CRC-32 after a packet in which the fields that the invariant
 // CRC of RoCEv2 does not cover are replaced by ones. Package icrc finds the headers of a packet;
-// code that has just built a packet knows their positions and calls Put.
+// code that has just built a packet knows their positions and calls Write.
 package crc
 
 import (
@@ -76,10 +76,10 @@ func maskOf(ip []byte) *mask {
 	return &maskIPv4
 }
 
-// Put writes the ICRC into an IP packet that has just been built, all lengths right:
+// Write writes the ICRC into an IP packet that has just been built, all lengths right:
 // ip[udp:] is its UDP header, BTH and all that follows, and ends with the ICRC.
 // Options and extension headers are covered as they are.
-func Put(ip []byte, udp int) {
+func Write(ip []byte, udp int) {
 	end := len(ip) - wire.ICRCSize
 	le.PutUint32(ip[end:], ^stored(ip[:end], udp))
 }

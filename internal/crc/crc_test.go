@@ -35,7 +35,7 @@ func register(ip []byte, udp int) uint32 {
 
 // Every length of headers and of data, in every way of this CPU; of an IPv4 header with options the length may be that
 // of an IPv6 header.
-func TestPut(t *testing.T) {
+func TestWrite(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 0))
 	best := Use
 	defer func() { Use = best }()
@@ -48,7 +48,7 @@ func TestPut(t *testing.T) {
 		end := len(ip) - wire.ICRCSize
 		want := ^register(ip[:end], udp)
 		for Use = tablesOnly; Use <= best; Use++ {
-			Put(ip, udp)
+			Write(ip, udp)
 			require.Equal(t, want, le.Uint32(ip[end:]), "IPv%d, UDP at %d of %d, way %d", version, udp, len(ip), Use)
 		}
 	}

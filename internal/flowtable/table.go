@@ -83,8 +83,8 @@ func (t *Table[K, V]) extend() uint32 {
 	}
 }
 
-// At returns the value with an id. The pointer is valid until the value is removed.
-func (t *Table[K, V]) At(id uint32) *V { return &t.entry(id).value }
+// Value returns the value with an id. The pointer is valid until the value is removed.
+func (t *Table[K, V]) Value(id uint32) *V { return &t.entry(id).value }
 
 // Holds reports whether there is a value with an id.
 func (t *Table[K, V]) Holds(id uint32) bool {
@@ -140,7 +140,7 @@ func (t *Table[K, V]) Add(k *K, hash uint64, list uint32) uint32 {
 		t.places = make([]place, max(64, 2*len(old)))
 		for _, p := range old {
 			if p.id != 0 {
-				t.put(p)
+				t.indexPlace(p)
 			}
 		}
 	}
@@ -151,21 +151,21 @@ func (t *Table[K, V]) Add(k *K, hash uint64, list uint32) uint32 {
 		id = t.extend()
 	}
 	t.len++
-	t.put(place{uint32(hash), id})
+	t.indexPlace(place{uint32(hash), id})
 	t.entry(id).key = *k
 	t.link(t.entry(id), id, list)
 	return id
 }
 
-// Put is Add to list 0, where the oldest value of that list makes room if the table is full.
-func (t *Table[K, V]) Put(k *K, hash uint64) uint32 {
+// AddOrEvict is Add to list 0, where the oldest value of that list makes room if the table is full.
+func (t *Table[K, V]) AddOrEvict(k *K, hash uint64) uint32 {
 	if t.Full() {
 		t.Remove(t.Oldest(0))
 	}
 	return t.Add(k, hash, 0)
 }
 
-func (t *Table[K, V]) put(p place) {
+func (t *Table[K, V]) indexPlace(p place) {
 	mask := uint32(len(t.places) - 1)
 	i := p.hash & mask
 	for t.places[i].id != 0 {
@@ -247,7 +247,7 @@ func (t *Table[K, V]) All() iter.Seq[uint32] {
 // Expire removes the values for which past returns true, and returns their number.
 func (t *Table[K, V]) Expire(past func(*V) bool) (n int) {
 	for id := range t.All() {
-		if past(t.At(id)) {
+		if past(t.Value(id)) {
 			t.Remove(id)
 			n++
 		}

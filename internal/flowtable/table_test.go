@@ -52,22 +52,22 @@ func (p *pair[K]) do(operation uint8, k K, n int) {
 	require.Equal(p.t, []bool{there, there}, []bool{id != 0, v != nil})
 	if there {
 		require.Equal(p.t, k, *p.table.Key(id))
-		require.Equal(p.t, value, *p.table.At(id))
-		require.Same(p.t, p.table.At(id), v)
+		require.Equal(p.t, value, *p.table.Value(id))
+		require.Same(p.t, p.table.Value(id), v)
 	}
 	switch operation % 8 {
 	case 0, 1, 2:
 		switch {
 		case there:
-			*p.table.At(id) = n
+			*p.table.Value(id) = n
 			p.model.value[k] = n
 		case len(p.model.value) == p.model.most:
 			require.Zero(p.t, p.table.add(&k, list))
 		default:
 			id := p.table.add(&k, list)
 			require.NotZero(p.t, id)
-			require.Zero(p.t, *p.table.At(id), "what was there before is gone")
-			*p.table.At(id) = n
+			require.Zero(p.t, *p.table.Value(id), "what was there before is gone")
+			*p.table.Value(id) = n
 			p.model.value[k] = n
 			p.model.lists[list] = append(p.model.lists[list], k)
 		}
@@ -107,7 +107,7 @@ func (p *pair[K]) do(operation uint8, k K, n int) {
 			return
 		}
 		for id := range p.table.All() {
-			if *p.table.At(id)%5 == 0 {
+			if *p.table.Value(id)%5 == 0 {
 				k := *p.table.Key(id)
 				p.table.Remove(id)
 				delete(p.model.value, k)
@@ -132,7 +132,7 @@ func (p *pair[K]) check() {
 	n := 0
 	for id := range p.table.All() {
 		n++
-		require.Equal(p.t, p.model.value[*p.table.Key(id)], *p.table.At(id))
+		require.Equal(p.t, p.model.value[*p.table.Key(id)], *p.table.Value(id))
 		_, found := p.table.find(p.table.Key(id))
 		require.Equal(p.t, id, found)
 	}
@@ -219,7 +219,7 @@ func TestVictim(t *testing.T) {
 	held := ids[2]
 	evict := func() uint32 {
 		id := table.Victim(0, 2*table.Len()+1, func(id uint32) bool {
-			used := table.At(id)
+			used := table.Value(id)
 			spared := *used || id == held
 			*used = false
 			return spared
@@ -228,7 +228,7 @@ func TestVictim(t *testing.T) {
 		table.Remove(id)
 		return qp
 	}
-	*table.At(ids[0]) = true
+	*table.Value(ids[0]) = true
 	require.EqualValues(t, 1, evict(), "0 was used")
 	require.EqualValues(t, 3, evict(), "2 is held")
 	require.EqualValues(t, 0, evict(), "0 was not used since")
@@ -318,7 +318,7 @@ func TestPutAndExpire(t *testing.T) {
 	table := New[Key, int](3, true, (*Key).Hash)
 	put := func(qp uint32) {
 		k := Key{QP: qp}
-		*table.At(table.Put(&k, k.Hash(table.Seed))) = int(qp)
+		*table.Value(table.AddOrEvict(&k, k.Hash(table.Seed))) = int(qp)
 	}
 	qps := func() (all []uint32) {
 		for id := table.Oldest(0); id != 0; id = table.Newer(id) {
@@ -380,11 +380,11 @@ func TestValuesStay(t *testing.T) {
 		at := map[uint32]*int{}
 		for i := range uint32(1000) {
 			id := table.add(&Key{QP: i}, 0)
-			at[id] = table.At(id)
+			at[id] = table.Value(id)
 			*at[id] = int(i)
 		}
 		for id, v := range at {
-			require.Same(t, v, table.At(id))
+			require.Same(t, v, table.Value(id))
 			require.EqualValues(t, *v, table.Key(id).QP)
 		}
 	}

@@ -93,7 +93,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		packet, n := fastCNP(t, &congested, fastcnp.Config{Carriage: rocev2.Carriage{Checksum: true}})
 		require.EqualValues(t, 2, n.Option.Number)
 		packet[n.Offset] = uint8(c.typ) // a type that no builder uses; the UDP checksum does not cover it
-		require.NoError(t, icrc.Put(packet, icrc.AsSent))
+		require.NoError(t, icrc.Write(packet, icrc.AsSent))
 		var p rocev2.Packet // the checksum covers the ICRC
 		require.NoError(t, p.DecodeIP(packet))
 		packet = whole(t, &p)

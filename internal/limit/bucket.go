@@ -60,8 +60,10 @@ func (s size) filled(c content, at int64) float64 {
 	return min(s.full, c.level+s.perSecond*float64(at-c.at))
 }
 
-// take returns the bucket's content after a packet was taken out of it.
-func (s size) take(c content, at int64) content { return content{max(s.filled(c, at)-packet, 0), at} }
+// removePacket returns the bucket's content after a packet was taken out of it.
+func (s size) removePacket(c content, at int64) content {
+	return content{max(s.filled(c, at)-packet, 0), at}
+}
 
 // change returns the content of a bucket after its size changes at a time. A full bucket stays
 // full.
@@ -92,12 +94,12 @@ func (b *Bucket) With(r Rate) *Bucket {
 
 // Ready reports whether a packet may be sent at this time.
 func (b *Bucket) Ready(now time.Time) bool {
-	return b == nil || b.filled(b.content, b.clock.At(now)) >= packet
+	return b == nil || b.filled(b.content, b.clock.Ticks(now)) >= packet
 }
 
-// Take takes one packet out of the bucket; an empty one stays empty.
-func (b *Bucket) Take(now time.Time) {
+// Charge takes one packet out of the bucket; an empty one stays empty.
+func (b *Bucket) Charge(now time.Time) {
 	if b != nil {
-		b.content = b.take(b.content, b.clock.At(now))
+		b.content = b.removePacket(b.content, b.clock.Ticks(now))
 	}
 }

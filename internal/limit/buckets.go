@@ -57,7 +57,7 @@ func (b *Buckets) Ready(key uint64, now time.Time) bool {
 	if b == nil {
 		return true
 	}
-	at := b.clock.At(now)
+	at := b.clock.Ticks(now)
 	key, set := b.sets.Find(key)
 	for i := range set {
 		if set[i].key == key {
@@ -67,12 +67,12 @@ func (b *Buckets) Ready(key uint64, now time.Time) bool {
 	return true
 }
 
-// Take takes one packet out of the key's bucket; an empty one stays empty.
-func (b *Buckets) Take(key uint64, now time.Time) {
+// Charge takes one packet out of the key's bucket; an empty one stays empty.
+func (b *Buckets) Charge(key uint64, now time.Time) {
 	if b == nil {
 		return
 	}
-	at := b.clock.At(now)
+	at := b.clock.Ticks(now)
 	key, set := b.sets.Find(key)
 	fullest, highest := 0, 0.0
 	for i := range set {
@@ -81,7 +81,7 @@ func (b *Buckets) Take(key uint64, now time.Time) {
 			*s = bucketOf{key, content{b.full, at}}
 		}
 		if s.key == key {
-			s.content = b.take(s.content, at)
+			s.content = b.removePacket(s.content, at)
 			return
 		}
 		if level := b.filled(s.content, at); level > highest {

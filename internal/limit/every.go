@@ -35,7 +35,7 @@ func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	if e == nil || interval <= 0 {
 		return true
 	}
-	at := e.clock.At(now)
+	at := e.clock.Ticks(now)
 	key, set := e.sets.Find(key)
 	for i := range set {
 		if s := &set[i]; s.key == key {
@@ -45,12 +45,12 @@ func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	return true
 }
 
-// Take records that a packet of this key was sent.
-func (e *Every) Take(key uint64, now time.Time) {
+// Record records that a packet of this key was sent.
+func (e *Every) Record(key uint64, now time.Time) {
 	if e == nil {
 		return
 	}
-	at := e.clock.At(now)
+	at := e.clock.Ticks(now)
 	key, set := e.sets.Find(key)
 	oldest := &set[0]
 	for i := range set {

@@ -17,8 +17,8 @@ func Example() {
 			fmt.Println(flow, "limited")
 			continue
 		}
-		perFlow.Take(flow, now)
-		total.Take(now)
+		perFlow.Record(flow, now)
+		total.Charge(now)
 		fmt.Println(flow, "sent")
 	}
 	// Output:

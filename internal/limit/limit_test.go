@@ -20,17 +20,17 @@ func TestNoLimit(t *testing.T) {
 		for _, r := range []Rate{{}, {Burst: 5}, {PerSecond: -1}, {PerSecond: math.NaN()}, {PerSecond: math.Inf(1)}} {
 			b := NewBucket(r)
 			require.True(t, b.Ready(start), r)
-			b.Take(start)
+			b.Charge(start)
 			keyed := newBuckets(r, 16)
 			require.Nil(t, keyed)
 			require.True(t, keyed.Ready(7, start))
-			keyed.Take(7, start)
+			keyed.Charge(7, start)
 		}
 		require.True(t, none.Ready(7, time.Hour, start))
-		none.Take(7, start)
+		none.Record(7, start)
 	}
 	e := NewEvery(16)
-	e.Take(7, start)
+	e.Record(7, start)
 	require.True(t, e.Ready(7, 0, start))
 	require.False(t, e.Ready(7, 1, start))
 }
@@ -66,8 +66,8 @@ func TestBucket(t *testing.T) {
 				require.Equal(t, c.sent[i] == '1', b.Ready(now), "packet %d", i)
 				require.Equal(t, c.sent[i] == '1', keyed.Ready(7, now), "packet %d of a key", i)
 				if c.sent[i] == '1' {
-					b.Take(now)
-					keyed.Take(7, now)
+					b.Charge(now)
+					keyed.Charge(7, now)
 				}
 			}
 		})
@@ -77,8 +77,8 @@ func TestBucket(t *testing.T) {
 func TestBucketTakenWhenEmptyIsEmpty(t *testing.T) {
 	b, keyed := NewBucket(Rate{PerSecond: 1}), newBuckets(Rate{PerSecond: 1}, 4)
 	for range 5 {
-		b.Take(start)
-		keyed.Take(7, start)
+		b.Charge(start)
+		keyed.Charge(7, start)
 	}
 	require.False(t, b.Ready(start.Add(time.Second-1)))
 	require.False(t, keyed.Ready(7, start.Add(time.Second-1)))
@@ -94,7 +94,7 @@ func TestBuckets(t *testing.T) {
 		for range 2 {
 			require.True(t, b.Ready(key, now))
 			require.True(t, b.Ready(key, now), "asking takes nothing")
-			b.Take(key, now)
+			b.Charge(key, now)
 		}
 		require.False(t, b.Ready(key, now.Add(100e6-1)))
 		require.True(t, b.Ready(key, now.Add(100e6)))
@@ -105,7 +105,7 @@ func TestBuckets(t *testing.T) {
 	// A time before that of Unix.
 	b = newBuckets(Rate{PerSecond: 1}, 4)
 	epoch := time.Unix(0, 0)
-	b.Take(1, epoch.Add(-time.Hour))
+	b.Charge(1, epoch.Add(-time.Hour))
 	require.False(t, b.Ready(1, epoch.Add(-time.Hour+time.Second-1)))
 	require.True(t, b.Ready(1, epoch.Add(-time.Hour+time.Second)))
 }
@@ -115,10 +115,10 @@ func TestBucketsForgetTheFullest(t *testing.T) {
 	b := newBuckets(Rate{PerSecond: 1, Burst: 9}, 4)
 	for key, taken := range []int{5, 2, 1, 7} {
 		for range taken {
-			b.Take(uint64(key)+2, start)
+			b.Charge(uint64(key)+2, start)
 		}
 	}
-	b.Take(9, start) // instead of key 4, which had taken 1
+	b.Charge(9, start) // instead of key 4, which had taken 1
 	at := func(key uint64) float64 {
 		for _, s := range b.sets.All[0] {
 			if s.key == key {
@@ -129,7 +129,7 @@ func TestBucketsForgetTheFullest(t *testing.T) {
 	}
 	require.Equal(t, []float64{4, 7, -1, 2, 8}, []float64{at(2), at(3), at(4), at(5), at(9)})
 	// Ten seconds later all are full: the first one is forgotten.
-	b.Take(10, start.Add(10*time.Second))
+	b.Charge(10, start.Add(10*time.Second))
 	require.Equal(t, []float64{-1, 8}, []float64{at(2), at(10)})
 	require.Len(t, b.sets.All, 1)
 }
@@ -154,27 +154,27 @@ func TestTwoClocks(t *testing.T) {
 				now = ahead.Add(-apart)
 			}
 			if e.Ready(7, interval, now) {
-				e.Take(7, now)
+				e.Record(7, now)
 				every[0]++
 			}
 			if b.Ready(now) {
-				b.Take(now)
+				b.Charge(now)
 				bucket[0]++
 			}
 			if k.Ready(7, now) {
-				k.Take(7, now)
+				k.Charge(7, now)
 				buckets[0]++
 			}
 			if e1.Ready(7, interval, ahead) {
-				e1.Take(7, ahead)
+				e1.Record(7, ahead)
 				every[1]++
 			}
 			if b1.Ready(ahead) {
-				b1.Take(ahead)
+				b1.Charge(ahead)
 				bucket[1]++
 			}
 			if k1.Ready(7, ahead) {
-				k1.Take(7, ahead)
+				k1.Charge(7, ahead)
 				buckets[1]++
 			}
 		}
@@ -193,7 +193,7 @@ func TestTwoClocks(t *testing.T) {
 // Asking costs nothing, however often, and adds nothing.
 func TestAskingChangesNothing(t *testing.T) {
 	b := NewBucket(Rate{PerSecond: 7})
-	b.Take(start)
+	b.Charge(start)
 	for at := time.Duration(0); at < 142_857_142; at += 1001 {
 		require.False(t, b.Ready(start.Add(at)))
 	}
@@ -215,7 +215,7 @@ func TestBucketAgainstReference(t *testing.T) {
 			require.Equal(t, credit >= interval, b.Ready(now))
 			if credit >= interval {
 				credit -= interval
-				b.Take(now)
+				b.Charge(now)
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func TestEvery(t *testing.T) {
 		}
 		require.True(t, ready(key, 0))
 		require.True(t, ready(key, 0), "asking takes nothing")
-		e.Take(key, start)
+		e.Record(key, start)
 		require.False(t, ready(key, 0))
 		require.False(t, ready(key, interval-1))
 		require.True(t, ready(key, interval), "exactly one interval later")
@@ -242,34 +242,34 @@ func TestEvery(t *testing.T) {
 	t.Run("small steps back are waited out", func(t *testing.T) {
 		e := NewEvery(16)
 		ready := func(at time.Duration) bool { return e.Ready(9, interval, start.Add(at)) }
-		e.Take(9, start)
+		e.Record(9, start)
 		require.False(t, ready(-time.Second))
 		require.False(t, ready(interval-time.Second))
 		require.False(t, ready(interval-1))
 		require.True(t, ready(interval))
-		e.Take(9, start.Add(interval-time.Second)) // taken at the time that stands still
+		e.Record(9, start.Add(interval-time.Second)) // taken at the time that stands still
 		require.False(t, ready(2*interval-1))
 		require.True(t, ready(2*interval))
 	})
 	t.Run("a step back of more than a second is not", func(t *testing.T) {
 		e := NewEvery(16)
-		e.Take(9, start)
+		e.Record(9, start)
 		require.False(t, e.Ready(9, interval, start.Add(-time.Second-1)))
 		require.True(t, e.Ready(9, interval, start.Add(-time.Second-1+interval)))
 	})
 	t.Run("large steps back", func(t *testing.T) {
-		e.Take(9, start.Add(time.Hour))
+		e.Record(9, start.Add(time.Hour))
 		require.False(t, ready(9, 0))
 		require.False(t, ready(9, interval-1))
 		require.True(t, ready(9, interval))
 	})
 	t.Run("times beyond those of Unix", func(t *testing.T) {
 		early := time.Time{}.Add(1)
-		e.Take(10, early)
+		e.Record(10, early)
 		require.False(t, e.Ready(10, interval, early.Add(interval-1)))
 		require.True(t, e.Ready(10, interval, early.Add(interval)))
 		epoch := time.Unix(0, 0)
-		e.Take(11, epoch)
+		e.Record(11, epoch)
 		require.False(t, e.Ready(11, interval, epoch))
 	})
 }
@@ -283,7 +283,7 @@ func TestEveryForgets(t *testing.T) {
 	for key := range uint64(100_000) {
 		now := start.Add(time.Duration(key))
 		require.True(t, e.Ready(key+2, time.Hour, now))
-		e.Take(key+2, now)
+		e.Record(key+2, now)
 		require.False(t, e.Ready(key+2, time.Hour, now))
 	}
 	known := 0
@@ -315,7 +315,7 @@ func TestEveryRemembers(t *testing.T) {
 			e := NewEvery(1 << 16)
 			for i := range 1 << 12 {
 				k := c.key(i)
-				e.Take(k, start)
+				e.Record(k, start)
 				require.False(t, e.Ready(k, time.Second, start))
 			}
 			known := 0
@@ -336,7 +336,7 @@ func TestSmallestEvery(t *testing.T) {
 		e := NewEvery(n)
 		require.Len(t, e.sets.All, 1)
 		for key := range uint64(5) {
-			e.Take(key+2, start.Add(time.Duration(key)))
+			e.Record(key+2, start.Add(time.Duration(key)))
 		}
 		require.True(t, e.Ready(2, time.Hour, start), "the oldest is forgotten")
 		for key := range uint64(4) {
@@ -357,15 +357,15 @@ func TestEveryForgetsTheOldest(t *testing.T) {
 	}
 	e := NewEvery(4)
 	for i, key := range []uint64{1, 2, 3, 4, 1, 2, 4, 5} {
-		e.Take(key, start.Add(time.Duration(i)))
+		e.Record(key, start.Add(time.Duration(i)))
 	}
 	require.Equal(t, []uint64{1, 2, 4, 5}, known(e, start.Add(8)))
 
 	e = NewEvery(4)
-	e.Take(1, start)
-	e.Take(2, start.Add(2*time.Minute))
+	e.Record(1, start)
+	e.Record(2, start.Add(2*time.Minute))
 	for i, key := range []uint64{3, 4, 5} {
-		e.Take(key, start.Add(time.Minute+time.Duration(i)))
+		e.Record(key, start.Add(time.Minute+time.Duration(i)))
 	}
 	require.Equal(t, []uint64{2, 3, 4, 5}, known(e, start.Add(time.Minute+3)))
 }
@@ -377,11 +377,11 @@ func TestNoAllocations(t *testing.T) {
 		key++
 		now = now.Add(time.Millisecond)
 		if b.Ready(now) && e.Ready(key, time.Second, now) {
-			b.Take(now)
+			b.Charge(now)
 		}
-		e.Take(key, now)
+		e.Record(key, now)
 		k.Ready(key, now)
-		k.Take(key, now)
+		k.Charge(key, now)
 	})
 }
 
@@ -390,11 +390,11 @@ func TestBucketWith(t *testing.T) {
 	after := func(r Rate, taken int, other Rate, at time.Duration) (left int) {
 		b := NewBucket(r)
 		for range taken {
-			b.Take(start)
+			b.Charge(start)
 		}
 		b = b.With(other)
 		for now := start.Add(at); b.Ready(now) && left < 99; left++ {
-			b.Take(now)
+			b.Charge(now)
 		}
 		return left
 	}
@@ -451,14 +451,14 @@ func TestPastAtOldRate(t *testing.T) {
 					at := later.Add(c.in)
 					one, all := NewBucket(row.old), newBuckets(row.old, 16)
 					for range 100 {
-						one.Take(start)
-						all.Take(7, start)
+						one.Charge(start)
+						all.Charge(7, start)
 					}
 					one.Ready(later)    // the clock goes on
 					all.Ready(8, later) // by another key
 					one, all = one.With(row.new), all.With(row.new, 16)
-					require.Equal(t, c.want, left(func() bool { return one.Ready(at) }, func() { one.Take(at) }))
-					require.Equal(t, c.want, left(func() bool { return all.Ready(7, at) }, func() { all.Take(7, at) }))
+					require.Equal(t, c.want, left(func() bool { return one.Ready(at) }, func() { one.Charge(at) }))
+					require.Equal(t, c.want, left(func() bool { return all.Ready(7, at) }, func() { all.Charge(7, at) }))
 				})
 			}
 		})
@@ -468,16 +468,16 @@ func TestPastAtOldRate(t *testing.T) {
 // Buckets with another rate are the same ones; where there was no limit, or is none any more, they are others.
 func TestBucketsWith(t *testing.T) {
 	b := newBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
-	b.Take(7, start)
-	b.Take(7, start)
+	b.Charge(7, start)
+	b.Charge(7, start)
 	b = b.With(Rate{PerSecond: 4, Burst: 2}, 1<<20)
 	require.Len(t, b.sets.All, 4, "memory is taken once")
 	require.False(t, b.Ready(7, start.Add(250*time.Millisecond-1)))
 	require.True(t, b.Ready(7, start.Add(250*time.Millisecond)))
 	require.True(t, b.Ready(8, start))
-	b.Take(8, start)
+	b.Charge(8, start)
 	b = b.With(Rate{PerSecond: 1, Burst: 1}, 16)
-	b.Take(8, start)
+	b.Charge(8, start)
 	require.False(t, b.Ready(8, start.Add(time.Second-1)))
 	require.Nil(t, b.With(Rate{}, 16))
 	require.Nil(t, (*Buckets)(nil).With(Rate{}, 16))
@@ -489,9 +489,9 @@ func TestWithoutTime(t *testing.T) {
 	e, b := NewEvery(16), NewBucket(Rate{PerSecond: 1, Burst: 2})
 	keyed := newBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
 	for range 2 {
-		e.Take(9, start)
-		b.Take(start)
-		keyed.Take(9, start)
+		e.Record(9, start)
+		b.Charge(start)
+		keyed.Charge(9, start)
 	}
 	for _, at := range []time.Time{{}, start, {}, start.Add(time.Millisecond)} {
 		require.False(t, e.Ready(9, time.Second, at))

@@ -278,10 +278,10 @@ func (m *Map) makePair(k *key, list uint32) *Entry {
 			m.stats.Full++
 			return nil
 		}
-		m.stats.Evicted += m.remove(m.pairs.At(victim))
+		m.stats.Evicted += m.remove(m.pairs.Value(victim))
 	}
 	id := m.pairs.Add(k, k.Hash(m.pairs.Seed), list)
-	e := m.pairs.At(id)
+	e := m.pairs.Value(id)
 	e.id = id
 	return e
 }
@@ -302,11 +302,11 @@ func (m *Map) remove(e *Entry) (pairs uint64) {
 // if it is idle or, for a settled one, silent. It skips up to eight given pairs,
 // which become the newest.
 func (m *Map) oldestSettled(list uint32) uint32 {
-	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.At(at).From == BasisGiven })
+	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.Value(at).From == BasisGiven })
 	if at == 0 {
 		return 0
 	}
-	if e := m.pairs.At(at); m.idle(e) || list == settled && m.unused(e, silence) {
+	if e := m.pairs.Value(at); m.idle(e) || list == settled && m.unused(e, silence) {
 		return at
 	}
 	return 0

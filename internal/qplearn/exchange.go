@@ -40,7 +40,7 @@ func (m *Map) Accepted() (Connection, bool) {
 	if !m.pending.Holds(m.accepted) {
 		return Connection{}, false
 	}
-	return m.pending.At(m.accepted).Connection, true
+	return m.pending.Value(m.accepted).Connection, true
 }
 
 // Ended returns the flow that the packet of the last [Map.Learn] ended, and whether there is one:
@@ -98,7 +98,7 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 		was.contested = was.contested || !was.answered
 		return
 	}
-	*m.pending.At(m.pending.put(&id)) = x
+	*m.pending.Value(m.pending.addValue(&id)) = x
 }
 
 // observeREP joins a REP with its REQ: its remote communication id is the REQ's,
@@ -215,7 +215,7 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	was, at := m.announced.get(&k)
 	switch {
 	case was == nil:
-		at = m.announced.put(&k)
+		at = m.announced.addValue(&k)
 	case was.srcQP != l.pair.SrcQP:
 		m.doubtOther(was, &k)
 		e := m.confirmed(&l.key)
@@ -225,7 +225,7 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 		}
 	}
 	m.announced.Renew(at, 0)
-	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.SrcQP}
+	*m.announced.Value(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.SrcQP}
 }
 
 // doubtOther doubts the announcement of an exchange for the direction opposite to k, if another
@@ -252,7 +252,7 @@ func (m *Map) announcement(k *key, psn uint32) uint32 {
 }
 
 // named returns the source queue pair of the flow that an announcement is about.
-func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
+func (m *Map) named(at uint32) uint32 { return m.announced.Value(at).srcQP }
 
 // links returns the links of an exchange in both directions. The first PSN of the requester is in
 // the REP, that of the responder in the REQ.
@@ -270,7 +270,7 @@ func (x *exchange) links(id *numbered) (forth, back link) {
 // adopt makes the pairs of an exchange that data has confirmed: by requests and, if
 // o is not nil, by this many answers, of which o is the last.
 func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
-	a := m.announced.At(at)
+	a := m.announced.Value(at)
 	forth, back := a.links(&a.id)
 	for _, l := range [...]*link{&forth, &back} {
 		l.current = o != nil && l.key == o.Flow

@@ -63,7 +63,7 @@ func begin(o *Observation, mtu uint16, now int32) life {
 	l := announce(o.PSN, o.Opcode.Transport())
 	l.floor = (o.PSN - nearby) & psnMask
 	l.turned = now
-	l.take(o, mtu, now)
+	l.recordRequest(o, mtu, now)
 	return l
 }
 
@@ -125,8 +125,8 @@ func (l *life) lowest() int32 {
 	return max(lowest, -window)
 }
 
-// take records a request that the life contains.
-func (l *life) take(o *Observation, mtu uint16, now int32) {
+// recordRequest records a request that the life contains.
+func (l *life) recordRequest(o *Observation, mtu uint16, now int32) {
 	least, most := o.psns(mtu)
 	end := (o.PSN + least) & psnMask
 	if further := distance(l.next, end); l.inOrder(distance(l.next, o.PSN), late) && further > 0 {

@@ -13,7 +13,7 @@ import (
 func TestInOrderAfterRead(t *testing.T) {
 	const psn = 0xFFFF00 // of the READ
 	l := announce(psn, bth.TransportRC)
-	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
 	l.requests = 1
 	for _, responses := range []uint32{256, 512, 1024, 2048, 4096} {
 		for _, lost := range []uint32{0, late} {
@@ -38,7 +38,7 @@ func TestInOrderAfterAnyRead(t *testing.T) {
 		for less := range uint32(17) {
 			dma := octets - min(octets, less*255)
 			l := announce(psn, bth.TransportRC)
-			l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: dma}, 0, 0)
+			l.recordRequest(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: dma}, 0, 0)
 			for mtu := uint16(256); mtu <= 4096; mtu *= 2 {
 				d := distance(l.next, (psn+bth.ReadPSNs(dma, mtu))&psnMask)
 				require.True(t, l.inOrder(d, late), "%d at %d", dma, mtu)
@@ -51,12 +51,12 @@ func TestInOrderAfterAnyRead(t *testing.T) {
 func TestReadEndStays(t *testing.T) {
 	const psn = 0xFFFF00
 	l := announce(psn, bth.TransportRC)
-	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
 	l.answer(&Observation{Opcode: bth.RCRDMAReadResponseMiddle, PSN: (psn + 600) & psnMask})
 	again := Observation{Opcode: bth.RCRDMAReadRequest, PSN: (psn + 601) & psnMask, DMA: 1}
 	require.True(t, l.contains(again.PSN, bth.TransportRC))
 	next, slack := l.next, l.slack
-	l.take(&again, 0, 0)
+	l.recordRequest(&again, 0, 0)
 	require.Equal(t, []uint32{next, slack}, []uint32{l.next, l.slack})
 }
 
@@ -65,7 +65,7 @@ func TestReadEndStays(t *testing.T) {
 func TestNearAnswered(t *testing.T) {
 	const psn, responses = 0xFFFF00, 8192 // of the READ
 	l := announce(psn, bth.TransportRC)
-	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: responses * 4096}, 4096, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: responses * 4096}, 4096, 0)
 	l.answer(&Observation{Opcode: bth.RCRDMAReadResponseFirst, PSN: psn})
 	for _, x := range []struct {
 		psn              uint32 // counted from the READ's
@@ -88,11 +88,11 @@ func TestNearAnswered(t *testing.T) {
 func TestNearAnsweredBeyondHalf(t *testing.T) {
 	const psn, octets = 0xFFFF00, 1 << 31
 	l := announce(psn, bth.TransportRC)
-	l.take(&Observation{Opcode: bth.RCSendOnly, PSN: psn}, 0, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCSendOnly, PSN: psn}, 0, 0)
 	l.answer(&Observation{Opcode: bth.RCAcknowledge, PSN: psn})
 	for reads := range uint32(9) {
 		next := l.next
-		l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: next, DMA: octets}, 0, 0)
+		l.recordRequest(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: next, DMA: octets}, 0, 0)
 		require.Equal(t, (next+octets/4096)&psnMask, l.next)
 		for d := uint32(2 * nearby); d < maxSlack; d += 10_000 {
 			at := (l.next + d) & psnMask
@@ -110,7 +110,7 @@ func TestSeen(t *testing.T) {
 	const psn = 0xFFFF00
 	l := announce(psn, bth.TransportRC)
 	take := func(op bth.Opcode, n, octets uint32) {
-		l.take(&Observation{Opcode: op, PSN: (psn + n) & psnMask, DMA: octets}, 4096, 0)
+		l.recordRequest(&Observation{Opcode: op, PSN: (psn + n) & psnMask, DMA: octets}, 4096, 0)
 	}
 	seen := func(n uint32) bool { return l.seen(distance(l.next, (psn+n)&psnMask)) }
 	take(bth.RCSendOnly, 0, 0)
@@ -138,10 +138,10 @@ func TestSeen(t *testing.T) {
 func TestSeenAfterRead(t *testing.T) {
 	const psn = 0xFFFF00
 	l := announce(psn, bth.TransportRC)
-	l.take(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
-	l.take(&Observation{Opcode: bth.RCSendOnly, PSN: (psn + 4096) & psnMask}, 0, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCRDMAReadRequest, PSN: psn, DMA: 1 << 20}, 0, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCSendOnly, PSN: (psn + 4096) & psnMask}, 0, 0)
 	require.False(t, l.seen(-1))
-	l.take(&Observation{Opcode: bth.RCSendOnly, PSN: l.next}, 0, 0)
+	l.recordRequest(&Observation{Opcode: bth.RCSendOnly, PSN: l.next}, 0, 0)
 	require.True(t, l.seen(-1))
 	require.False(t, l.seen(-2))
 }
@@ -150,7 +150,7 @@ func TestSeenAfterRead(t *testing.T) {
 func TestSeenForLong(t *testing.T) {
 	l := announce(0, bth.TransportRC)
 	for range uint32(1<<24+1<<22) / (late + 1) {
-		l.take(&Observation{Opcode: bth.RCSendOnly, PSN: (l.next + late) & psnMask}, 0, 0)
+		l.recordRequest(&Observation{Opcode: bth.RCSendOnly, PSN: (l.next + late) & psnMask}, 0, 0)
 	}
 	require.True(t, l.seen(-span))
 	require.False(t, l.seen(-span-1))

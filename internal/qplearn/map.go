@@ -192,7 +192,7 @@ func (m *Map) All() iter.Seq2[*flowtable.Key, *Entry] {
 func (m *Map) Learned() iter.Seq2[*flowtable.Key, *Entry] {
 	return func(yield func(*flowtable.Key, *Entry) bool) {
 		for _, at := range m.learned[:m.learnedCount] {
-			if !yield(m.pairs.Key(at), m.pairs.At(at)) {
+			if !yield(m.pairs.Key(at), m.pairs.Value(at)) {
 				return
 			}
 		}

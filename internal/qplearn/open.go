@@ -29,7 +29,7 @@ func (m *Map) openFlow(k *key) *open {
 	hash := k.Hash(m.open.Seed)
 	f, id := m.open.Find(k, hash)
 	if f == nil {
-		f = m.open.At(m.open.Put(k, hash))
+		f = m.open.Value(m.open.AddOrEvict(k, hash))
 	} else {
 		if m.past(f.seen) {
 			*f = open{}
@@ -232,7 +232,7 @@ func (m *Map) followPair(e *Entry, o *Observation) bool {
 			// They begin with the announced PSN, unless the request before it was seen, too.
 			e.sure = !m.used(m.pairs.Key(e.id), e.life.floor-1, t)
 		}
-		e.life.take(o, e.MTU, m.now())
+		e.life.recordRequest(o, e.MTU, m.now())
 	}
 	if e.MTU == 0 {
 		e.MTU = o.Opcode.PathMTU(o.Payload)

@@ -52,5 +52,5 @@ func newExchanges[V any](entries int, grow bool) exchanges[V] {
 // get returns the value with this key, and its id; nil and 0 when there is none.
 func (t *exchanges[V]) get(k *numbered) (*V, uint32) { return t.Find(k, k.Hash(t.Seed)) }
 
-// put adds a value, and returns its id. In a full table the oldest one makes room.
-func (t *exchanges[V]) put(k *numbered) uint32 { return t.Put(k, k.Hash(t.Seed)) }
+// addValue adds a value, and returns its id. In a full table the oldest one makes room.
+func (t *exchanges[V]) addValue(k *numbered) uint32 { return t.AddOrEvict(k, k.Hash(t.Seed)) }

@@ -44,7 +44,7 @@ func TestAPI(t *testing.T) {
 	for _, file := range []string{stable, drafts} {
 		was := readLines(t, file)
 		lost := have.missing(was)
-		now := have.of(file, promises(t))
+		now := have.listFacts(file, promises(t))
 		if *update {
 			if released(t) {
 				require.Empty(t, notRevised(lost), "%s promises these, so they must stay", file)
@@ -92,11 +92,11 @@ var draftPackage = regexp.MustCompile(`^(?:fastcnp|proxymsg|fcn|ppfc|pnc):|\b(?:
 func TestDraftsTakeTheirFactsAlong(t *testing.T) {
 	wiretest.Once(t)
 	have, promised := facts(t), promises(t)
-	others := slices.Concat(have.of(stable, promised), have.of(experimental, promised))
+	others := slices.Concat(have.listFacts(stable, promised), have.listFacts(experimental, promised))
 	for _, line := range others {
 		require.NotRegexp(t, draftPackage, line)
 	}
-	draft := have.of(drafts, promised)
+	draft := have.listFacts(drafts, promised)
 	for _, line := range []string{
 		"rocelayers: method (*Proxy) Cut(net/netip.Addr)", // promoted from proxymsg.Message
 		"message: type Message struct, FCN fcn.Message",
@@ -158,8 +158,8 @@ func TestMissingFactsAreFound(t *testing.T) {
 		{`type t struct{ A int }`, ``, nil},
 	} {
 		was := of(c.was)
-		require.Empty(t, was.missing(was.of(stable, nil)))
-		missing := of(c.is).missing(was.of(stable, nil))
+		require.Empty(t, was.missing(was.listFacts(stable, nil)))
+		missing := of(c.is).missing(was.listFacts(stable, nil))
 		require.ElementsMatch(t, c.missing, missing, "%s to %s", c.was, c.is)
 	}
 }
@@ -176,8 +176,8 @@ func readLines(t *testing.T, file string) []string {
 // apiFacts are the facts of an API on which a program may rely, each with the packages that it names.
 type apiFacts map[string][]string
 
-// of returns the facts of a file in order. README.md states the promise of each package.
-func (a apiFacts) of(file string, promised map[string]string) (lines []string) {
+// listFacts returns the facts of a file in order. README.md states the promise of each package.
+func (a apiFacts) listFacts(file string, promised map[string]string) (lines []string) {
 	for _, line := range slices.Sorted(maps.Keys(a)) {
 		words := map[string]bool{}
 		for _, pkg := range a[line] {

@@ -20,7 +20,7 @@ func TestICRC(t *testing.T) {
 		}
 		o.decoded = fields{"value": hexadecimal(p.ICRC, 8), "coverage": coverage.String()}
 		o.encoded = slices.Clone(b)
-		o.err = icrc.Put(o.encoded, coverage)
+		o.err = icrc.Write(o.encoded, coverage)
 		return o
 	})
 }

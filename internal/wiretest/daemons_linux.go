@@ -15,8 +15,8 @@ type Router struct {
 	shell []string // which takes commands
 }
 
-// Show returns the output of a command.
-func (r *Router) Show(t testing.TB, command string) string {
+// Output returns the output of a command.
+func (r *Router) Output(t testing.TB, command string) string {
 	t.Helper()
 	return r.host.Run(t, "", r.shell[0], append(r.shell[1:len(r.shell):len(r.shell)], command)...)
 }

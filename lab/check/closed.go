@@ -60,7 +60,7 @@ type poisson struct {
 func (p *poisson) Handle(uint32) {
 	p.f.Post(1024)
 	if p.left--; p.left > 0 {
-		p.n.Sim.At(p.n.Sim.Now()+p.random.Exponential(p.mean), sim.Application, p.id, 0)
+		p.n.Sim.Schedule(p.n.Sim.Now()+p.random.Exponential(p.mean), sim.Application, p.id, 0)
 	}
 }
 
@@ -93,7 +93,7 @@ func waiting(t *trial) (rows []Row, err error) {
 		p := &poisson{n: n, f: f, random: n.Stream("arrivals", 0), mean: sim.Time(float64(service) / c.load),
 			left: c.packets}
 		p.id = n.Sim.Add(p)
-		n.Sim.At(0, sim.Application, p.id, 0)
+		n.Sim.Schedule(0, sim.Application, p.id, 0)
 		if err := t.until(n, 100*sim.Second); err != nil {
 			return rows, err
 		}
@@ -124,7 +124,7 @@ func pacing(t *trial) (rows []Row, err error) {
 		if err != nil {
 			return rows, err
 		}
-		n.At(sim.Time(i)*stagger, f.Endless)
+		n.RunAt(sim.Time(i)*stagger, f.Endless)
 	}
 	n.Delivered = func(f *lab.Flow, _ sim.Time) { got[f.Number()]++ }
 	if err := t.until(n, length); err != nil {
@@ -166,7 +166,7 @@ func pacing(t *trial) (rows []Row, err error) {
 	n.Done = func(_ *lab.Flow, _ int64, posted sim.Time) { most = max(most, n.Sim.Now()-posted) }
 	moments := n.Stream("probes", 0)
 	for i := range 1000 {
-		n.At(sim.Time(i)*20*µs+sim.Time(moments.Below(uint64(10*µs))), func() { probe.Post(1024) })
+		n.RunAt(sim.Time(i)*20*µs+sim.Time(moments.Below(uint64(10*µs))), func() { probe.Post(1024) })
 	}
 	if err := t.until(n, 30*ms); err != nil {
 		return rows, err
@@ -295,7 +295,7 @@ func (t *trial) pfcNetwork(l pfcLink) (n *lab.Network, behind *lab.Port, err err
 		f.Endless()
 	}
 	if at := l.against - 1 - l.fast.Time(frame+gap); l.against > 0 {
-		n.At(at, back.Endless)
+		n.RunAt(at, back.Endless)
 	}
 	return n, links[2], nil
 }

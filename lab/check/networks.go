@@ -82,7 +82,7 @@ func incast(n *lab.Network, within, last sim.Time) error {
 		if i == senders-1 {
 			at += last
 		}
-		n.At(at, f.Endless)
+		n.RunAt(at, f.Endless)
 	}
 	return nil
 }

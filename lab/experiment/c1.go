@@ -42,8 +42,8 @@ var positions = Experiment{
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("C1") {
-			way, _ := c.Of("one way")
-			hop, _ := c.Of("hop")
+			way, _ := c.Coordinate("one way")
+			hop, _ := c.Coordinate("hop")
 			link := sim.Time(way.Value*float64(µs)) / (lineSwitches + 1) / 1000 * 1000
 			exact := map[lab.Variant]sim.Time{
 				lab.CNP:     reactionTime(int(hop.Value), link, false),
@@ -157,8 +157,8 @@ var model = Experiment{
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("C1a") {
-			way, _ := c.Of("one way")
-			x, _ := c.Of("x")
+			way, _ := c.Coordinate("one way")
+			x, _ := c.Coordinate("x")
 			for _, m := range modelled {
 				if m.way == way.Value && (m.x == x.Value || m.v == lab.CNP) {
 					rows = r.row(rows, c, m.v, use, m.use, 0.1)

@@ -65,7 +65,7 @@ type Point struct {
 func (r *Results) Frontier(network string, v lab.Variant) (best []Point) {
 	var all []Point
 	for _, c := range r.In(frontiers.ID) {
-		if at, _ := c.Of("network"); at.Text != network {
+		if at, _ := c.Coordinate("network"); at.Text != network {
 			continue
 		}
 		u, _, _, ok1 := r.Median(c, v, use)
@@ -95,7 +95,7 @@ func (r *Results) Frontier(network string, v lab.Variant) (best []Point) {
 func (p *Point) Thresholds() string {
 	text := ""
 	for _, name := range []string{"KMin", "KMax", "PMax"} {
-		at, _ := p.Case.Of(name)
+		at, _ := p.Case.Coordinate(name)
 		text += fmt.Sprintf("%s %s, ", name, at.Text)
 	}
 	return text[:max(len(text)-2, 0)]

@@ -35,8 +35,8 @@ var incast = Experiment{
 	rows: func(r *Results) (rows []check.Row) {
 		peaks := map[string]*CaseText{}
 		for _, c := range r.In("C2") {
-			at, _ := c.Of("decided at")
-			n, _ := c.Of("senders")
+			at, _ := c.Coordinate("decided at")
+			n, _ := c.Coordinate("senders")
 			peaks[fmt.Sprint(at.Text, n.Value)] = c
 		}
 		for _, n := range []float64{8, 32, 64} {

@@ -131,7 +131,7 @@ var sins = Experiment{
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("B3") {
-			n, _ := c.Of("senders at the third leaf")
+			n, _ := c.Coordinate("senders at the third leaf")
 			if n.Value == 0 {
 				continue
 			}

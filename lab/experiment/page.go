@@ -300,8 +300,8 @@ func (r *Results) maps() ([]heatMap, template.URL) {
 	cases := r.In(positions.ID)
 	var ways, hops []Coordinate
 	for _, c := range cases {
-		way, _ := c.Of("one way")
-		hop, _ := c.Of("hop")
+		way, _ := c.Coordinate("one way")
+		hop, _ := c.Coordinate("hop")
 		if !slices.Contains(ways, way) {
 			ways = append(ways, way)
 		}
@@ -321,8 +321,8 @@ func (r *Results) maps() ([]heatMap, template.URL) {
 			for _, way := range ways {
 				cell := heatCell{Text: "–", Class: "same"}
 				i := slices.IndexFunc(cases, func(c *CaseText) bool {
-					w, _ := c.Of("one way")
-					h, _ := c.Of("hop")
+					w, _ := c.Coordinate("one way")
+					h, _ := c.Coordinate("hop")
 					return w == way && h == hop
 				})
 				if i >= 0 {
@@ -522,7 +522,7 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 			row := pageTableRow{Case: c.Name}
 			for _, v := range variants {
 				m, from, to, ok := r.Median(c, v, shown.Figure)
-				cell := pageCell{Median: "–", Bounds: r.beside(c, v, shown.Figure, from, to)}
+				cell := pageCell{Median: "–", Bounds: r.formatUnfinished(c, v, shown.Figure, from, to)}
 				if ok {
 					some = some || m != 0 || to != 0
 					cell.Median = scenario.Figure(m)
@@ -595,7 +595,7 @@ func (r *Results) verdicts() (nothing, worse []verdict) {
 				v := verdict{
 					Experiment: e.ID, Case: c.Name, Figure: s.Figure,
 					change: m * float64(s.Better), from: ends[0], to: ends[1], gain: m, of: c,
-					seeds: len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), all: len(r.of(c, lab.FastCNP)),
+					seeds: len(r.Ratios(c, lab.FastCNP, lab.CNP, s.Figure)), all: len(r.selectRuns(c, lab.FastCNP)),
 				}
 				if m > best.gain {
 					best = v

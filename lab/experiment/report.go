@@ -78,20 +78,20 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	if ok {
 		text = scenario.Figure(m)
 	}
-	if beside := r.beside(c, v, figure, from, to); beside != "" {
+	if beside := r.formatUnfinished(c, v, figure, from, to); beside != "" {
 		text += " (" + beside + ")"
 	}
 	return text, m != 0 || to != 0
 }
 
-// beside returns the bounds of the median of a figure if they differ, the number of seeds if some lack the figure, and
+// formatUnfinished returns the bounds of the median of a figure if they differ, the number of seeds if some lack the figure, and
 // the number of unfinished messages that it leaves out.
-func (r *Results) beside(c *CaseText, v lab.Variant, figure string, from, to float64) string {
+func (r *Results) formatUnfinished(c *CaseText, v lab.Variant, figure string, from, to float64) string {
 	var parts []string
 	if from != to {
 		parts = append(parts, scenario.Figure(from)+"…"+scenario.Figure(to))
 	}
-	if n, all := len(r.Values(c, v, figure)), len(r.of(c, v)); 0 < n && n < all {
+	if n, all := len(r.Values(c, v, figure)), len(r.selectRuns(c, v)); 0 < n && n < all {
 		parts = append(parts, fmt.Sprintf("%d of %d seeds", n, all))
 	}
 	if n, some := r.without(c, v, figure); some {

@@ -114,8 +114,8 @@ type CaseText struct {
 	Variants   []lab.Variant     `json:"variants"`
 }
 
-// Of returns a coordinate of the case.
-func (c *CaseText) Of(name string) (Coordinate, bool) {
+// Coordinate returns a coordinate of the case.
+func (c *CaseText) Coordinate(name string) (Coordinate, bool) {
 	i := slices.IndexFunc(c.At, func(at Coordinate) bool { return at.Name == name })
 	if i < 0 {
 		return Coordinate{}, false
@@ -366,8 +366,8 @@ func (r *Results) Missing() int {
 	return all - len(r.Runs)
 }
 
-// of returns the runs of a case and variant, by seed.
-func (r *Results) of(c *CaseText, v lab.Variant) []int {
+// selectRuns returns the runs of a case and variant, by seed.
+func (r *Results) selectRuns(c *CaseText, v lab.Variant) []int {
 	if r.index == nil {
 		r.index = map[key][]int{}
 		for i := range r.Runs {
@@ -384,7 +384,7 @@ func (r *Results) of(c *CaseText, v lab.Variant) []int {
 
 // Values returns a figure of all seeds; runs without it are left out.
 func (r *Results) Values(c *CaseText, v lab.Variant, figure string) (values []float64) {
-	for _, i := range r.of(c, v) {
+	for _, i := range r.selectRuns(c, v) {
 		if x, ok := r.Runs[i].Figures[figure]; ok {
 			values = append(values, x)
 		}
@@ -396,7 +396,7 @@ func (r *Results) Values(c *CaseText, v lab.Variant, figure string) (values []fl
 // a quantile that a run lacks.
 func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to float64, ok bool) {
 	values := r.Values(c, v, figure)
-	if len(values) == 0 || isQuantile(figure) && len(values) < len(r.of(c, v)) {
+	if len(values) == 0 || isQuantile(figure) && len(values) < len(r.selectRuns(c, v)) {
 		return 0, 0, 0, false
 	}
 	m, from, to = lab.Median(values)
@@ -421,12 +421,12 @@ func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratio
 // random numbers. There are none of a quantile that a run lacks.
 func (r *Results) pairs(c *CaseText, v lab.Variant, d *CaseText, than lab.Variant, figure string) (all [][2]float64) {
 	other := map[uint64]float64{}
-	for _, i := range r.of(d, than) {
+	for _, i := range r.selectRuns(d, than) {
 		if x, ok := r.Runs[i].Figures[figure]; ok {
 			other[r.Runs[i].Seed] = x
 		}
 	}
-	for _, i := range r.of(c, v) {
+	for _, i := range r.selectRuns(c, v) {
 		x, ok := r.Runs[i].Figures[figure]
 		if y, there := other[r.Runs[i].Seed]; ok && there {
 			all = append(all, [2]float64{x, y})

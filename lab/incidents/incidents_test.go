@@ -30,8 +30,8 @@ type setting struct {
 	judged bool
 }
 
-// of chooses one of the values for development, or one of those that are judged.
-func of[T any](s *setting, development, judged []T) T {
+// choose chooses one of the values for development, or one of those that are judged.
+func choose[T any](s *setting, development, judged []T) T {
 	if s.judged {
 		return judged[s.IntN(len(judged))]
 	}
@@ -77,7 +77,7 @@ func sometimes(w *wire, p float64) func() bool { return func() bool { return w.F
 
 // background adds connections that nothing is wrong with: some are marked, answered and slow down.
 func background(s *setting, w *wire) {
-	for range s.IntN(of(s, []int{2, 3, 6}, []int{4})) + 1 {
+	for range s.IntN(choose(s, []int{2, 3, 6}, []int{4})) + 1 {
 		c := w.conn(w.host(s.IntN(2) == 0), netip.Addr{})
 		c.dst = w.host(c.src.Is6())
 		if s.IntN(3) == 0 {
@@ -89,8 +89,8 @@ func background(s *setting, w *wire) {
 
 func hostPauses(s *setting, w *wire, t truth) {
 	mac := [6]byte{0x02, 0x55, 0, 0, 0, byte(s.IntN(256))}
-	every := time.Duration(of(s, []int{60, 100, 150, 200, 320}, []int{80, 250})) * time.Microsecond
-	quanta := uint16(of(s, []int{20_000, 30_000, 50_000, 65_535}, []int{25_000, 40_000}))
+	every := time.Duration(choose(s, []int{60, 100, 150, 200, 320}, []int{80, 250})) * time.Microsecond
+	quanta := uint16(choose(s, []int{20_000, 30_000, 50_000, 65_535}, []int{25_000, 40_000}))
 	c := w.conn(w.host(false), w.host(false)).start()
 	var storm func()
 	storm = func() {
@@ -118,13 +118,13 @@ func mac6(m [6]byte) string {
 func unanswered(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	receiver := w.host(v6)
-	senders := of(s, []int{1, 2}, []int{1, 3})
+	senders := choose(s, []int{1, 2}, []int{1, 3})
 	if senders >= 3 { // as much as that is one
 		t.blame(triage.CauseIncast, receiver.String())
 	}
 	for range senders {
 		c := w.conn(w.host(v6), receiver)
-		c.mark = sometimes(w, of(s, []float64{0.02, 0.05, 0.1, 0.2, 0.6}, []float64{0.03, 0.15, 0.4}))
+		c.mark = sometimes(w, choose(s, []float64{0.02, 0.05, 0.1, 0.2, 0.6}, []float64{0.03, 0.15, 0.4}))
 		c.cnp = false
 		c.start()
 	}
@@ -134,7 +134,7 @@ func unanswered(s *setting, w *wire, t truth) {
 func oneWay(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	c := w.conn(w.host(v6), w.host(v6))
-	c.mark = sometimes(w, of(s, []float64{0.02, 0.05, 0.1, 0.2, 0.4}, []float64{0.03, 0.15, 0.7}))
+	c.mark = sometimes(w, choose(s, []float64{0.02, 0.05, 0.1, 0.2, 0.4}, []float64{0.03, 0.15, 0.7}))
 	c.oneWay, c.cnp = true, s.IntN(2) == 0
 	c.start()
 	t.blame(triage.CauseCNPMissing)
@@ -142,18 +142,18 @@ func oneWay(s *setting, w *wire, t truth) {
 
 func deafSender(s *setting, w *wire, t truth) {
 	c := w.conn(w.host(false), w.host(false))
-	c.mark = sometimes(w, of(s, []float64{0.2, 0.3, 0.9}, []float64{0.15, 0.5}))
+	c.mark = sometimes(w, choose(s, []float64{0.2, 0.3, 0.9}, []float64{0.15, 0.5}))
 	c.heeds = false
-	c.cnpGap = time.Duration(of(s, []int{20, 40, 50, 60}, []int{30, 45})) * time.Microsecond
-	c.line = 1e9 * of(s, []float64{1.5, 2, 3, 4, 5}, []float64{1.8, 3.5, 6})
+	c.cnpGap = time.Duration(choose(s, []int{20, 40, 50, 60}, []int{30, 45})) * time.Microsecond
+	c.line = 1e9 * choose(s, []float64{1.5, 2, 3, 4, 5}, []float64{1.8, 3.5, 6})
 	c.start()
 	t.blame(triage.CauseCNPUnheeded, c.src.String())
 }
 
 func withoutECN(s *setting, w *wire, t truth) {
 	receiver := w.host(false)
-	p := of(s, []float64{0.02, 0.03, 0.08, 0.1}, []float64{0.05, 0.15})
-	for range of(s, []int{1, 2}, []int{1, 2}) {
+	p := choose(s, []float64{0.02, 0.03, 0.08, 0.1}, []float64{0.05, 0.15})
+	for range choose(s, []int{1, 2}, []int{1, 2}) {
 		c := w.conn(w.host(false), receiver)
 		c.mark = sometimes(w, p)
 		c.start()
@@ -171,15 +171,15 @@ func withoutECN(s *setting, w *wire, t truth) {
 func wrongDSCP(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	receiver := w.host(v6)
-	usual := of(s, []uint8{24, 26, 34}, []uint8{22, 32})
-	for range of(s, []int{2, 3, 4, 7}, []int{3, 5}) {
+	usual := choose(s, []uint8{24, 26, 34}, []uint8{22, 32})
+	for range choose(s, []int{2, 3, 4, 7}, []int{3, 5}) {
 		c := w.conn(w.host(v6), receiver)
 		c.dscp = usual
 		c.start()
 	}
 	c := w.conn(w.host(v6), receiver)
-	c.dscp, c.window, c.ackEvery = of(s, []uint8{0, 8, 46}, []uint8{10, 48}), 6, 2
-	loss := of(s, []float64{0.005, 0.01, 0.015}, []float64{0.008, 0.012})
+	c.dscp, c.window, c.ackEvery = choose(s, []uint8{0, 8, 46}, []uint8{10, 48}), 6, 2
+	loss := choose(s, []float64{0.005, 0.01, 0.015}, []float64{0.008, 0.012})
 	each := int(1 / loss)
 	lose := func(n int, _ uint32, _ bool) bool { return n%each == each-1 }
 	if s.IntN(2) == 0 {
@@ -196,23 +196,23 @@ func wrongDSCP(s *setting, w *wire, t truth) {
 func noReceives(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	c := w.conn(w.host(v6), w.host(v6))
-	each, many := of(s, []int{3, 5, 7, 9, 12}, []int{4, 11}), of(s, []int{1, 2, 3}, []int{1, 4})
+	each, many := choose(s, []int{3, 5, 7, 9, 12}, []int{4, 11}), choose(s, []int{1, 2, 3}, []int{1, 4})
 	c.unready = func(m int) int {
 		if m%each == 1 {
 			return many
 		}
 		return 0
 	}
-	c.rnrWait = time.Duration(of(s, []int{40, 80, 120, 160, 480}, []int{60, 200, 700})) * time.Microsecond
+	c.rnrWait = time.Duration(choose(s, []int{40, 80, 120, 160, 480}, []int{60, 200, 700})) * time.Microsecond
 	c.start()
 	t.blame(triage.CauseNotReady, c.dst.String())
 }
 
 func lossy(s *setting, w *wire, t truth) {
 	c := w.conn(w.host(false), w.host(false))
-	c.message, c.window = 4096, uint32(of(s, []int{64, 96, 128, 200}, []int{80, 160}))
-	c.far = time.Duration(of(s, []int{40, 50, 60, 90}, []int{45, 75})) * time.Microsecond
-	c.line = 1e9 * of(s, []float64{7, 8, 9}, []float64{6.5, 10})
+	c.message, c.window = 4096, uint32(choose(s, []int{64, 96, 128, 200}, []int{80, 160}))
+	c.far = time.Duration(choose(s, []int{40, 50, 60, 90}, []int{45, 75})) * time.Microsecond
+	c.line = 1e9 * choose(s, []float64{7, 8, 9}, []float64{6.5, 10})
 	lose := func(int, uint32, bool) bool { return w.Float64() < 0.02 }
 	if s.IntN(2) == 0 {
 		c.lostBefore = lose
@@ -226,10 +226,10 @@ func lossy(s *setting, w *wire, t truth) {
 func tails(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	c := w.conn(w.host(v6), w.host(v6))
-	c.message = of(s, []int{8, 16, 24, 32, 48}, []int{12, 40})
-	c.idle = time.Duration(of(s, []int{20, 30, 60}, []int{45})) * time.Microsecond
-	c.timeout = time.Duration(of(s, []int{1050, 1100, 1600, 2100}, []int{1070, 1300, 3000})) * time.Microsecond
-	left := of(s, []int{1, 2}, []int{1, 3})
+	c.message = choose(s, []int{8, 16, 24, 32, 48}, []int{12, 40})
+	c.idle = time.Duration(choose(s, []int{20, 30, 60}, []int{45})) * time.Microsecond
+	c.timeout = time.Duration(choose(s, []int{1050, 1100, 1600, 2100}, []int{1070, 1300, 3000})) * time.Microsecond
+	left := choose(s, []int{1, 2}, []int{1, 3})
 	lose := func(_ int, psn uint32, again bool) bool {
 		if at := diff(psn, c.first); !again && left > 0 && at >= c.message && at%c.message == c.message-1 {
 			left--
@@ -249,12 +249,12 @@ func tails(s *setting, w *wire, t truth) {
 
 func ackLosses(s *setting, w *wire, t truth) {
 	c := w.conn(w.host(false), w.host(false))
-	c.message = of(s, []int{12, 16, 32, 40}, []int{10, 64})
+	c.message = choose(s, []int{12, 16, 32, 40}, []int{10, 64})
 	c.ackEvery = 1000
 	c.tailOnly = true
-	c.timeout = time.Duration(of(s, []int{1080, 1100, 1900}, []int{1120, 2500})) * time.Microsecond
+	c.timeout = time.Duration(choose(s, []int{1080, 1100, 1900}, []int{1120, 2500})) * time.Microsecond
 	n := 0
-	at := of(s, []int{2, 3, 5}, []int{4, 6})
+	at := choose(s, []int{2, 3, 5}, []int{4, 6})
 	c.ackLost = func() bool {
 		n++
 		return n == at
@@ -267,9 +267,9 @@ func sprayed(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	c := w.conn(w.host(v6), w.host(v6))
 	c.sorts, c.spray = true, s.IntN(2) == 0
-	p := of(s, []float64{0.05, 0.1, 0.2, 0.3, 0.5}, []float64{0.08, 0.35})
+	p := choose(s, []float64{0.05, 0.1, 0.2, 0.3, 0.5}, []float64{0.08, 0.35})
 	packet := int(float64(c.payload*8) / c.line * 1e9)
-	most := packet + of(s, []int{4_000, 5_000, 12_000, 20_000, 40_000}, []int{6_000, 30_000})
+	most := packet + choose(s, []int{4_000, 5_000, 12_000, 20_000, 40_000}, []int{6_000, 30_000})
 	c.late = func() time.Duration {
 		if w.Float64() < p {
 			return time.Duration(packet + w.IntN(most))
@@ -287,8 +287,8 @@ func config(s *setting, v lab.Variant, react bool) lab.Config {
 	c := lab.Config{
 		Seed: s.Uint64(), Variant: v,
 		RED:      lab.RED{Min: 20_000, Max: 80_000, Probability: 0.2},
-		Payload:  of(s, []int{1024, 2048}, []int{512, 1536}),
-		Interval: time.Duration(of(s, []int{30, 50, 70}, []int{25, 40, 60})) * time.Microsecond,
+		Payload:  choose(s, []int{1024, 2048}, []int{512, 1536}),
+		Interval: time.Duration(choose(s, []int{30, 50, 70}, []int{25, 40, 60})) * time.Microsecond,
 		Pipeline: 600 * sim.Nanosecond, SwitchDelay: sim.Microsecond, ProxyDelay: sim.Microsecond,
 		ReceiverDelay: sim.Microsecond, SenderDelay: sim.Microsecond, PauseDelay: 500 * sim.Nanosecond,
 		DataPriority: 3, AckPriority: 3, NotificationPriority: 6, AckEvery: 16,
@@ -332,7 +332,7 @@ func (r *run) flow(s *setting, from, to *lab.Host, rate sim.Rate) {
 	if err != nil {
 		panic(err)
 	}
-	r.At(sim.Time(s.IntN(20_000))*sim.Nanosecond, f.Endless)
+	r.RunAt(sim.Time(s.IntN(20_000))*sim.Nanosecond, f.Endless)
 }
 
 // addr returns the address of the laboratory's n-th host, and of its n-th switch.
@@ -345,15 +345,15 @@ func switchAddr(n int) string {
 }
 
 func rates(s *setting) sim.Rate {
-	return sim.Rate(of(s, []int{8, 10, 16, 25, 40}, []int{12, 20, 50})) * sim.Gbps
+	return sim.Rate(choose(s, []int{8, 10, 16, 25, 40}, []int{12, 20, 50})) * sim.Gbps
 }
 
 func manyToOne(s *setting, t truth) []frame {
-	v := of(s, []lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy},
+	v := choose(s, []lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy},
 		[]lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks, lab.Proxy})
 	r := newRun(config(s, v, true))
 	rate := rates(s)
-	n := of(s, []int{3, 4, 6, 8, 11, 20}, []int{5, 7, 14, 24})
+	n := choose(s, []int{3, 4, 6, 8, 11, 20}, []int{5, 7, 14, 24})
 	// A star, or leaf and spine; or, for the judgement, a chain of switches.
 	leaf := r.Switch()
 	receiver := r.Host()
@@ -401,12 +401,12 @@ func manyToOne(s *setting, t truth) []frame {
 }
 
 func collision(s *setting, t truth) []frame {
-	v := of(s, []lab.Variant{lab.CNP, lab.FastCNP}, []lab.Variant{lab.CNP, lab.FastCNP})
+	v := choose(s, []lab.Variant{lab.CNP, lab.FastCNP}, []lab.Variant{lab.CNP, lab.FastCNP})
 	r := newRun(config(s, v, true))
 	rate := rates(s)
 	near, far := r.Switch(), r.Switch()
-	spines := of(s, []int{2, 3, 4}, []int{2, 5})
-	pairs, each := of(s, []int{1, 2, 3, 4}, []int{1, 3, 5}), of(s, []int{5, 6, 8, 12}, []int{7, 10, 14})
+	spines := choose(s, []int{2, 3, 4}, []int{2, 5})
+	pairs, each := choose(s, []int{1, 2, 3, 4}, []int{1, 3, 5}), choose(s, []int{5, 6, 8, 12}, []int{7, 10, 14})
 	var slowest []*lab.Port
 	for i := range spines {
 		spine := r.Switch()
@@ -456,14 +456,14 @@ func collision(s *setting, t truth) []frame {
 }
 
 func deafSenders(s *setting, t truth) []frame {
-	v := of(s, []lab.Variant{lab.CNP, lab.FastCNP}, []lab.Variant{lab.CNP, lab.FastCNP})
+	v := choose(s, []lab.Variant{lab.CNP, lab.FastCNP}, []lab.Variant{lab.CNP, lab.FastCNP})
 	r := newRun(config(s, v, false))
 	rate := rates(s) / 2
 	long := v == lab.CNP && s.IntN(2) == 0 // captured after the queue
 	if long {
-		rate = sim.Rate(of(s, []int{2, 3, 4}, []int{2, 5})) * sim.Gbps
+		rate = sim.Rate(choose(s, []int{2, 3, 4}, []int{2, 5})) * sim.Gbps
 	}
-	n := of(s, []int{2, 3, 4, 5}, []int{2, 4, 6})
+	n := choose(s, []int{2, 3, 4, 5}, []int{2, 4, 6})
 	leaf, receiver := r.Switch(), r.Host()
 	at, up := r.Link(receiver, leaf, rate, sim.Microsecond)
 	var senders []*lab.Port
@@ -515,7 +515,7 @@ func eagerSwitch(s *setting, t truth) []frame {
 // eagerTeller tells a proxy too often, which is the first switch of the senders.
 func eagerTeller(s *setting, t truth) []frame {
 	c := config(s, lab.Proxy, true)
-	c.Interval = time.Duration(of(s, []int{0, 1}, []int{0, 2})) * time.Microsecond
+	c.Interval = time.Duration(choose(s, []int{0, 1}, []int{0, 2})) * time.Microsecond
 	c.RED = lab.RED{Min: 5_000, Max: 20_000, Probability: 1}
 	r := newRun(c)
 	rate := rates(s)
@@ -538,13 +538,13 @@ func drops(s *setting, t truth) []frame {
 	c := config(s, lab.None, false)
 	c.Timeout = 400 * sim.Microsecond
 	c.Buffer = lab.Buffer{Total: 1 << 24, Alpha: 8,
-		Queue: int64(of(s, []int{30_000, 40_000, 60_000}, []int{35_000, 50_000}))}
+		Queue: int64(choose(s, []int{30_000, 40_000, 60_000}, []int{35_000, 50_000}))}
 	r := newRun(c)
 	rate := rates(s)
 	leaf, receiver := r.Switch(), r.Host()
 	at, up := r.Link(receiver, leaf, rate, sim.Microsecond)
 	var senders []*lab.Port
-	for range of(s, []int{2, 4}, []int{3, 5}) {
+	for range choose(s, []int{2, 4}, []int{3, 5}) {
 		h := r.Host()
 		_, p := r.Link(h, leaf, rate, 10*sim.Microsecond)
 		senders = append(senders, p, h.Port())
@@ -568,10 +568,10 @@ func drops(s *setting, t truth) []frame {
 func switchPauses(s *setting, t truth) []frame {
 	c := config(s, lab.None, false)
 	c.Buffer = lab.Buffer{Total: 1 << 22, Alpha: 1, PFC: true, Headroom: 100_000, XON: 2496,
-		XOFF: int64(of(s, []int{30_000, 40_000, 80_000}, []int{25_000, 60_000}))}
+		XOFF: int64(choose(s, []int{30_000, 40_000, 80_000}, []int{25_000, 60_000}))}
 	r := newRun(c)
 	rate := rates(s)
-	n := of(s, []int{3, 4, 5, 8}, []int{4, 6, 7})
+	n := choose(s, []int{3, 4, 5, 8}, []int{4, 6, 7})
 	leaf, receiver := r.Switch(), r.Host()
 	r.Link(receiver, leaf, rate, sim.Microsecond)
 	var tapped *lab.Port

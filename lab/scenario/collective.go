@@ -63,7 +63,7 @@ func (t *Traffic) ring(r *run, number int, top *Topology) error {
 	}
 	at := t.starts(r, number)
 	for i := range hosts {
-		r.net.At(at(), func() { post(i) })
+		r.net.RunAt(at(), func() { post(i) })
 	}
 	r.done = append(r.done, func(f *lab.Flow) {
 		if i := f.Number() - first; i >= 0 && i < len(flows) {
@@ -109,7 +109,7 @@ func (t *Traffic) tree(r *run, number int, top *Topology) error {
 		if i == 0 || len(children(i)) > 0 {
 			continue
 		}
-		r.net.At(at(), func() {
+		r.net.RunAt(at(), func() {
 			for range hosts {
 				up[i].Post(piece)
 			}

@@ -39,7 +39,7 @@ func (p *poisson) Handle(uint32) {
 		p.post([2]int{from, to}, p.sizes.draw(p.draws.Float64()))
 	}
 	if p.r.result.Err == nil {
-		n.Sim.At(n.Sim.Now()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
+		n.Sim.Schedule(n.Sim.Now()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
 	}
 }
 

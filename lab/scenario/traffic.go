@@ -166,12 +166,12 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		case t.Every > 0:
 			m := &repeated{n, f, int64(t.Size), t.Every.sim(), 0}
 			m.id = n.Sim.Add(m)
-			n.Sim.At(at, sim.Application, m.id, 0)
+			n.Sim.Schedule(at, sim.Application, m.id, 0)
 		case t.Size == 0:
 			r.endless[f] = true
-			n.At(at, f.Endless)
+			n.RunAt(at, f.Endless)
 		default:
-			n.At(at, func() { f.Post(int64(t.Size)) })
+			n.RunAt(at, func() { f.Post(int64(t.Size)) })
 		}
 		return nil
 	}
@@ -229,7 +229,7 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		p.mean = sim.Time(t.between(top) * float64(sim.Second))
 		p.id = n.Sim.Add(p)
 		r.done = append(r.done, p.finished)
-		n.Sim.At(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
+		n.Sim.Schedule(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ type repeated struct {
 
 func (m *repeated) Handle(uint32) {
 	m.flow.Post(m.size)
-	m.net.Sim.At(m.net.Sim.Now()+m.every, sim.Application, m.id, 0)
+	m.net.Sim.Schedule(m.net.Sim.Now()+m.every, sim.Application, m.id, 0)
 }
 
 // shuffled returns the numbers below n in random order.

@@ -21,7 +21,7 @@ func (a *Alarm) Set(s *Sim, at Time) {
 	a.due = at
 	if at < a.pending {
 		a.pending = at
-		s.At(at, a.class, a.to, a.arg)
+		s.Schedule(at, a.class, a.to, a.arg)
 	}
 }
 

@@ -9,7 +9,7 @@ type event struct {
 	arg   uint32
 }
 
-func (e *event) before(o *event) bool {
+func (e *event) isBefore(o *event) bool {
 	return e.at < o.at || e.at == o.at && e.order < o.order
 }
 
@@ -36,20 +36,20 @@ func (h *heap) first() event {
 	return h.events[0]
 }
 
-// take removes the earliest event, which first has returned.
-func (h *heap) take() { h.free = true }
+// removeFirst removes the earliest event, which first has returned.
+func (h *heap) removeFirst() { h.free = true }
 
 func (h *heap) push(e event) {
 	if h.free {
 		h.free = false
-		h.down(e)
+		h.siftDown(e)
 		return
 	}
 	h.events = append(h.events, e)
 	i := len(h.events) - 1
 	for i > 0 {
 		parent := (i - 1) / 4
-		if !e.before(&h.events[parent]) {
+		if !e.isBefore(&h.events[parent]) {
 			break
 		}
 		h.events[i] = h.events[parent]
@@ -65,12 +65,12 @@ func (h *heap) fill() {
 	e := h.events[last]
 	h.events = h.events[:last]
 	if last > 0 {
-		h.down(e)
+		h.siftDown(e)
 	}
 }
 
-// down puts an event into the free root.
-func (h *heap) down(e event) {
+// siftDown puts an event into the free root.
+func (h *heap) siftDown(e event) {
 	events := h.events
 	i := 0
 	for {
@@ -80,11 +80,11 @@ func (h *heap) down(e event) {
 		}
 		least := child
 		for c := child + 1; c < min(child+4, len(events)); c++ {
-			if events[c].before(&events[least]) {
+			if events[c].isBefore(&events[least]) {
 				least = c
 			}
 		}
-		if !events[least].before(&e) {
+		if !events[least].isBefore(&e) {
 			break
 		}
 		events[i] = events[least]

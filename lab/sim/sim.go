@@ -120,8 +120,8 @@ func (s *Sim) Events() uint64 { return s.run }
 // Pending returns the number of pending events.
 func (s *Sim) Pending() int { return s.heap.len() }
 
-// At schedules an event, which must not be in the past.
-func (s *Sim) At(at Time, class Class, to ID, arg uint32) {
+// Schedule schedules an event, which must not be in the past.
+func (s *Sim) Schedule(at Time, class Class, to ID, arg uint32) {
 	s.AtOrder(at, s.Order(class), to, arg)
 }
 
@@ -165,7 +165,7 @@ func (s *Sim) Part(end Time, most uint64) (more bool) {
 		if s.run == last {
 			return true
 		}
-		s.heap.take()
+		s.heap.removeFirst()
 		s.now = e.at
 		s.run++
 		s.handlers[e.to].Handle(e.arg)

@@ -48,19 +48,19 @@ func TestTies(t *testing.T) {
 	r := &recorder{sim: &s}
 	id := s.Add(r)
 	first := s.Order(Departure)
-	s.At(7, Application, id, 6)
-	s.At(7, Departure, id, 5)
-	s.At(7, Timer, id, 3)
-	s.At(7, Arrival, id, 1)
-	s.At(7, Arrival, id, 2)
-	s.At(6, Application, id, 0)
-	s.At(8, Arrival, id, 7)
+	s.Schedule(7, Application, id, 6)
+	s.Schedule(7, Departure, id, 5)
+	s.Schedule(7, Timer, id, 3)
+	s.Schedule(7, Arrival, id, 1)
+	s.Schedule(7, Arrival, id, 2)
+	s.Schedule(6, Application, id, 0)
+	s.Schedule(8, Arrival, id, 7)
 	s.AtOrder(7, first, id, 4)
 	s.Until(7)
 	require.Equal(t, []uint32{0, 1, 2, 3, 4, 5, 6}, r.ran)
 	require.Equal(t, Time(7), s.Now())
 	require.Equal(t, 1, s.Pending())
-	require.Panics(t, func() { s.At(6, Arrival, id, 0) })
+	require.Panics(t, func() { s.Schedule(6, Arrival, id, 0) })
 	s.Until(100)
 	require.Equal(t, Time(100), s.Now())
 	require.EqualValues(t, 8, s.Events())
@@ -84,7 +84,7 @@ func (m *many) Handle(arg uint32) {
 	}
 	for range m.random.IntN(3) {
 		if m.left--; m.left >= 0 {
-			m.sim.At(m.sim.Now()+Time(m.random.IntN(5)), Class(m.random.IntN(4)), m.id, uint32(m.left))
+			m.sim.Schedule(m.sim.Now()+Time(m.random.IntN(5)), Class(m.random.IntN(4)), m.id, uint32(m.left))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestOrderOfMany(t *testing.T) {
 		m.id = s.Add(m)
 		for i := range 20 {
 			m.left--
-			s.At(Time(i%3), Arrival, m.id, uint32(m.left))
+			s.Schedule(Time(i%3), Arrival, m.id, uint32(m.left))
 		}
 		s.Until(Never - 1)
 		require.Zero(t, s.Pending())
@@ -116,7 +116,7 @@ func TestStop(t *testing.T) {
 	m := &many{sim: &s, random: rand.New(rand.NewPCG(1, 1)), stop: 2}
 	m.id = s.Add(m)
 	for i := range 5 {
-		s.At(Time(i), Arrival, m.id, 0)
+		s.Schedule(Time(i), Arrival, m.id, 0)
 	}
 	s.Until(100)
 	require.Equal(t, Time(1), s.Now())
@@ -201,9 +201,9 @@ func TestStreams(t *testing.T) {
 	for _, k := range count {
 		require.InDelta(t, n/7, k, 500)
 	}
-	require.Equal(t, a.Of(3, 4), a.Of(3, 4))
-	require.NotEqual(t, a.Of(3, 4), a.Of(4, 3))
-	require.NotEqual(t, a.Of(3, 4), b.Of(3, 4))
+	require.Equal(t, a.Number(3, 4), a.Number(3, 4))
+	require.NotEqual(t, a.Number(3, 4), a.Number(4, 3))
+	require.NotEqual(t, a.Number(3, 4), b.Number(3, 4))
 }
 
 // holder schedules itself again: as many events are pending all the time.
@@ -214,7 +214,7 @@ type holder struct {
 }
 
 func (h *holder) Handle(arg uint32) {
-	h.sim.At(h.sim.Now()+Time(1+h.stream.Uint64()>>44), Arrival, h.id, arg)
+	h.sim.Schedule(h.sim.Now()+Time(1+h.stream.Uint64()>>44), Arrival, h.id, arg)
 }
 
 func hold(pending int) *Sim {
@@ -222,7 +222,7 @@ func hold(pending int) *Sim {
 	h := &holder{sim: s, stream: NewStream(1, "hold", 0)}
 	h.id = s.Add(h)
 	for i := range pending {
-		s.At(Time(h.stream.Uint64()>>44), Arrival, h.id, uint32(i))
+		s.Schedule(Time(h.stream.Uint64()>>44), Arrival, h.id, uint32(i))
 	}
 	return s
 }

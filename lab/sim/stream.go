@@ -25,8 +25,8 @@ func (s *Stream) Uint64() uint64 {
 	return mix(s.key + s.n*golden)
 }
 
-// Of returns the number for a pair of keys, independent of the numbers drawn before.
-func (s *Stream) Of(a, b uint64) uint64 { return mix(mix(s.key^a) + b*golden) }
+// Number returns the number for a pair of keys, independent of the numbers drawn before.
+func (s *Stream) Number(a, b uint64) uint64 { return mix(mix(s.key^a) + b*golden) }
 
 // Below returns a number from 0 to n-1.
 func (s *Stream) Below(n uint64) uint64 {

@@ -64,14 +64,14 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 	}
 	d.Action, d.Reason = node.ActionLearned, node.NoReason
 	d.Flow = qpmap.Key{FlowKey: n.FlowKey(), Domain: domain}
-	a.rejected.Take(a.hashAddr(n.Dst, domain), now)
+	a.rejected.Record(a.hashAddr(n.Dst, domain), now)
 }
 
 // RecordSent records a Fast CNP, an IPv6 packet, that another program has sent for the node, such as one in the kernel:
 // Receive then accepts ICMPv6 errors about it as errors about the node's own.
 func (a *Role) RecordSent(ip []byte, domain uint32, now time.Time) {
 	if a.cfg.Enabled && len(ip) >= wire.IPv6Size {
-		a.sent.Take(a.hashPacket(ip, domain), a.latest.Or(now))
+		a.sent.Record(a.hashPacket(ip, domain), a.latest.Or(now))
 	}
 }
 

@@ -258,7 +258,7 @@ func (a *Role) appendFastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonBroken
 	}
 	a.pace.Charge(s.flow, s.event.Now)
-	a.sent.Take(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
+	a.sent.Record(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
 	s.Message, s.To, s.MarkECN = message.FastCNP, p.Src, marked
 	s.Option, s.OwnRecord = sent.Option, sent.OwnRecord
 	return out, node.NoReason

@@ -74,7 +74,7 @@ func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, n
 	}
 	d.Flow.FlowKey, d.Flow.Domain = role.PacketKey(p), domain
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
-	t := pe.clock.At(now)
+	t := pe.clock.Ticks(now)
 	pe.releaseLabels(t)
 	k := role.TableKey(&d.Flow)
 	hash := k.Hash(pe.table.Seed)
@@ -90,7 +90,7 @@ func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, n
 			pe.table.Remove(i)
 			return node.ReasonTableFull
 		}
-		e = pe.table.At(i)
+		e = pe.table.Value(i)
 		e.label = label
 		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	}

@@ -211,7 +211,7 @@ func (pe *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 
 func (pe *Role) expireFlows(now time.Time) {
 	if pe.cfg.Enabled {
-		pe.releaseLabels(pe.clock.At(now))
+		pe.releaseLabels(pe.clock.Ticks(now))
 	}
 }
 
@@ -230,13 +230,13 @@ func (pe *Role) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
 		now := pe.latest.Or(now)
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
-			e := pe.table.At(i)
+			e := pe.table.Value(i)
 			if !yield(pe.newFlow(pe.table.Key(i), e.label, e.pKey, now)) {
 				return
 			}
 		}
 		for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Newer(i) {
-			l := pe.learned.At(i)
+			l := pe.learned.Value(i)
 			if !pe.isAmbiguous(l) && !yield(pe.newFlow(&l.flow, *pe.learned.Key(i), l.pKey, now)) {
 				return
 			}
@@ -256,7 +256,7 @@ func (pe *Role) newFlow(k *flowtable.Key, label uint32, pKey uint16, now time.Ti
 // its flow had been silent for Idle.
 func (pe *Role) releaseLabels(now int64) {
 	for i := pe.table.Oldest(0); i != 0; i = pe.table.Oldest(0) {
-		e := pe.table.At(i)
+		e := pe.table.Value(i)
 		if now-e.seen < int64(pe.cfg.Idle) {
 			break
 		}

@@ -70,7 +70,7 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	case f.Outer().ECN() == rocev2.NotECT:
 		pe.counters.Inc(node.Count{Effect: node.EffectNotECNCapable})
 	}
-	t := pe.clock.At(now)
+	t := pe.clock.Ticks(now)
 	pe.releaseLabels(t)
 	d.Flow.FlowKey, d.Flow.Domain, d.Label = role.PacketKey(p), domain, label
 	k := role.TableKey(&d.Flow)
@@ -81,7 +81,7 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 		if i = pe.learned.Add(&label, at, 0); i == 0 {
 			return node.ReasonTableFull
 		}
-		l = pe.learned.At(i)
+		l = pe.learned.Value(i)
 		l.flow, d.Action = k, node.ActionLearned
 		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	case l.flow != k:
@@ -98,7 +98,7 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 // forgetIdle removes the labels that have been silent for Idle.
 func (pe *Role) forgetIdle(now int64) {
 	for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Oldest(0) {
-		if now-pe.learned.At(i).seen < int64(pe.cfg.Idle) {
+		if now-pe.learned.Value(i).seen < int64(pe.cfg.Idle) {
 			break
 		}
 		pe.learned.Remove(i)

@@ -121,7 +121,7 @@ func (pe *Role) answerFCN(out []byte, d *node.Decision, now time.Time) ([]byte, 
 	if i == 0 {
 		return out, node.ReasonUnknownLabel
 	}
-	e := pe.table.At(i)
+	e := pe.table.Value(i)
 	if !e.data {
 		return out, node.ReasonAcknowledgement
 	}
@@ -134,7 +134,7 @@ func (pe *Role) answerFCN(out []byte, d *node.Decision, now time.Time) ([]byte, 
 func (pe *Role) lookUpLabel(label uint32) uint32 {
 	slot := pe.labels.slotOf(label)
 	i := uint32(slot)
-	if label == 0 || int64(i) != slot || !pe.table.Holds(i) || pe.table.At(i).label != label {
+	if label == 0 || int64(i) != slot || !pe.table.Holds(i) || pe.table.Value(i).label != label {
 		return 0
 	}
 	return i

@@ -168,7 +168,7 @@ func check(t *testing.T, s *targets) {
 	t.Helper()
 	require.Equal(t, s.entries.Len(), max(len(s.heap)-1, 0))
 	for at := 1; at < len(s.heap); at++ {
-		e := s.entries.At(s.heap[at])
+		e := s.entries.Value(s.heap[at])
 		if int(e.at) != at || at > 1 && s.endOf(uint32(at/2)) > e.firstEnd() {
 			t.Fatalf("heap is wrong at %d", at)
 		}

@@ -212,7 +212,7 @@ func (t *Role) findTarget(d *node.Decision, n *ppfc.Notification, domain uint32,
 // applyRequest puts the target into the state that a notification asks for.
 func (t *Role) applyRequest(d *node.Decision, n *ppfc.Notification, now time.Time) {
 	now = t.latest.Or(now)
-	at := t.clock.At(now)
+	at := t.clock.Ticks(now)
 	t.targets.expire(at)
 	k := keyOf(&t.target)
 	d.Request, d.Port = role.RequestOf(n.Type), n.Port
@@ -251,7 +251,7 @@ func StateAfter(r node.Request) State {
 // State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
 func (t *Role) State(target Target, now time.Time) (State, time.Time) {
 	now = t.latest.Or(now)
-	at := t.clock.At(now)
+	at := t.clock.Ticks(now)
 	k := keyOf(&target)
 	if e, _ := t.targets.find(&k); e != nil {
 		for n, until := range e.until {
@@ -267,7 +267,7 @@ func (t *Role) State(target Target, now time.Time) (State, time.Time) {
 // targets that were not running.
 func (t *Role) Next(now time.Time) (time.Time, bool) {
 	now = t.latest.Or(now)
-	at := t.clock.At(now)
+	at := t.clock.Ticks(now)
 	t.targets.expire(at)
 	until, ok := t.targets.nextEnd()
 	if !ok {

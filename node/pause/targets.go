@@ -73,7 +73,7 @@ func (t *targets) nextEnd() (until int64, ok bool) {
 }
 
 // endOf returns when the first of the states ends of the entry at a place in the heap.
-func (t *targets) endOf(at uint32) int64 { return t.entries.At(t.heap[at]).firstEnd() }
+func (t *targets) endOf(at uint32) int64 { return t.entries.Value(t.heap[at]).firstEnd() }
 
 // find returns the entry of a target and its id, nil and 0 when the target is running.
 func (t *targets) find(k *key) (*entry, uint32) {
@@ -91,7 +91,7 @@ func (t *targets) setState(k *key, state State, until int64) (forgotten bool) {
 			t.remove(t.heap[1])
 		}
 		i = t.entries.Add(k, k.hashWithSeed(t.entries.Seed), 0)
-		e = t.entries.At(i)
+		e = t.entries.Value(i)
 		e.at = uint32(len(t.heap))
 		t.heap = append(t.heap, i)
 	}
@@ -119,7 +119,7 @@ func (t *targets) clearAll(k *key) {
 func (t *targets) expire(now int64) {
 	for t.entries.Len() > 0 {
 		i := t.heap[1]
-		e := t.entries.At(i)
+		e := t.entries.Value(i)
 		if e.firstEnd() > now {
 			return
 		}
@@ -134,7 +134,7 @@ func (t *targets) expire(now int64) {
 
 // reorder removes an entry that is in no state any more, and moves any other to its place in the heap.
 func (t *targets) reorder(i uint32) {
-	if t.entries.At(i).until == [endingStates]int64{} {
+	if t.entries.Value(i).until == [endingStates]int64{} {
 		t.remove(i)
 	} else {
 		t.siftEntry(i)
@@ -143,7 +143,7 @@ func (t *targets) reorder(i uint32) {
 
 // remove removes an entry.
 func (t *targets) remove(i uint32) {
-	at := t.entries.At(i).at
+	at := t.entries.Value(i).at
 	t.entries.Remove(i)
 	last := t.heap[len(t.heap)-1]
 	t.heap = t.heap[:len(t.heap)-1]
@@ -153,11 +153,11 @@ func (t *targets) remove(i uint32) {
 	}
 }
 
-func (t *targets) placeEntry(i, at uint32) { t.heap[at], t.entries.At(i).at = i, at }
+func (t *targets) placeEntry(i, at uint32) { t.heap[at], t.entries.Value(i).at = i, at }
 
 // siftEntry moves an entry to its place in the heap.
 func (t *targets) siftEntry(i uint32) {
-	e := t.entries.At(i)
+	e := t.entries.Value(i)
 	due := e.firstEnd()
 	for e.at > 1 && t.endOf(e.at/2) > due {
 		at := e.at

@@ -43,7 +43,7 @@ func TestHeap(t *testing.T) {
 		}
 		for at := 2; at < len(table.heap); at++ {
 			require.LessOrEqual(t, table.endOf(uint32(at/2)), table.endOf(uint32(at)), "step %d", step)
-			require.EqualValues(t, at, table.entries.At(table.heap[at]).at)
+			require.EqualValues(t, at, table.entries.Value(table.heap[at]).at)
 		}
 		require.Equal(t, table.entries.Len(), len(table.heap)-1)
 		first, ok := table.nextEnd()

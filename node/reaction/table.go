@@ -178,7 +178,7 @@ func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
 	if !t.cfg.Enabled || !pauses && !asksToSlowDown(d) || !flow.Dst.IsValid() {
 		return false
 	}
-	at := t.clock.At(now)
+	at := t.clock.Ticks(now)
 	t.advanceFlows(at)
 	k, q, id := t.findFlow(flow)
 	switch {
@@ -218,14 +218,14 @@ func (t *Table) addFlow(k *flowtable.Key) (*reacting, uint32) {
 		t.removeFlow(t.flows.Oldest(0))
 	}
 	id := t.flows.Add(k, k.Hash(t.flows.Seed), 0)
-	q := t.flows.At(id)
+	q := t.flows.Value(id)
 	*q = reacting{dcqcn: t.dcqcn.Start(), hpcc: t.hpcc.Start(), rate: t.Line()}
 	return q, id
 }
 
 // removeFlow lets a flow go.
 func (t *Table) removeFlow(id uint32) {
-	if t.flows.At(id).told {
+	if t.flows.Value(id).told {
 		t.gone = append(t.gone, t.flowOf(id))
 	}
 	t.flows.Remove(id)
@@ -314,7 +314,7 @@ func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	if q == nil || octets == 0 {
 		return
 	}
-	at := t.clock.At(now)
+	at := t.clock.Ticks(now)
 	q.used = at
 	// A flow ends a stage of its byte counter at most with each packet, which these are many of.
 	for stage := valueOr(t.cfg.DCQCN.ByteCounter, 1<<30); octets > 0; {
@@ -327,7 +327,7 @@ func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 
 // Advance executes the changes that are due: rates rise, stops end, and idle flows are forgotten. The time that it
 // takes is linear in the flows that are kept, and short before Next.
-func (t *Table) Advance(now time.Time) { t.advanceFlows(t.clock.At(now)) }
+func (t *Table) Advance(now time.Time) { t.advanceFlows(t.clock.Ticks(now)) }
 
 func (t *Table) advanceFlows(at int64) {
 	if at < t.next {
@@ -335,7 +335,7 @@ func (t *Table) advanceFlows(at int64) {
 	}
 	t.next = 1 << 62
 	for id := range t.flows.All() {
-		q := t.flows.At(id)
+		q := t.flows.Value(id)
 		if at-q.used >= int64(t.cfg.Idle) {
 			t.removeFlow(id)
 			continue
@@ -350,7 +350,7 @@ func (t *Table) advanceFlows(at int64) {
 
 // Next returns when Advance has something to do; nothing, if no flow is kept.
 func (t *Table) Next(now time.Time) (time.Time, bool) {
-	at := t.clock.At(now)
+	at := t.clock.Ticks(now)
 	if t.flows.Len() == 0 {
 		return time.Time{}, false
 	}
@@ -375,7 +375,7 @@ func (t *Table) orderFor(flow FlowID, q *reacting) Order {
 // flows, then the others. The loop must not use the Table.
 func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 	return func(yield func(Order) bool) {
-		t.clock.At(now)
+		t.clock.Ticks(now)
 		for n, flow := range t.gone {
 			if !yield(Order{Flow: flow, Rate: t.Line(), Gone: true}) {
 				t.gone = append(t.gone[:0], t.gone[n+1:]...)
@@ -387,7 +387,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 			return
 		}
 		for id := range t.flows.All() {
-			q := t.flows.At(id)
+			q := t.flows.Value(id)
 			if !q.changed {
 				continue
 			}
@@ -404,7 +404,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 func (t *Table) All() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for id := range t.flows.All() {
-			if !yield(t.orderFor(t.flowOf(id), t.flows.At(id))) {
+			if !yield(t.orderFor(t.flowOf(id), t.flows.Value(id))) {
 				return
 			}
 		}
@@ -416,7 +416,7 @@ func (t *Table) Stats() TableStats {
 	s := t.stats
 	s.Flows, s.Least = t.flows.Len(), t.Line()
 	for id := range t.flows.All() {
-		q := t.flows.At(id)
+		q := t.flows.Value(id)
 		rate := q.rate
 		if q.stopped > t.clock.Now() {
 			rate = 0

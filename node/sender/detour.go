@@ -77,7 +77,7 @@ func NewDetour(cfg DetourConfig) *Detour {
 // Report records that a switch has reported congestion on the path that this source port
 // of the flow takes.
 func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.Time) {
-	at := d.clock.At(now)
+	at := d.clock.Ticks(now)
 	f := d.findFlow(k, true)
 	f.at = at
 	oldest := &f.reports[0]
@@ -102,7 +102,7 @@ func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
 	if f == nil {
 		return port
 	}
-	since := d.clock.At(now) - d.hold
+	since := d.clock.Ticks(now) - d.hold
 	reported := f.findReport(port, since)
 	if reported == nil || f.countReports(reported.by, since) >= maxReportedPorts {
 		return port

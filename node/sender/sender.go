@@ -222,8 +222,8 @@ func (s *Role) receiveFrame(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 		*d = node.Decision{Packet: d.Packet, Reason: d.Reason, From: p.Src}
 		return
 	}
-	s.from.Take(source, e.Now)
-	s.all.Take(e.Now)
+	s.from.Charge(source, e.Now)
+	s.all.Charge(e.Now)
 	d.Action = node.ActionAccepted
 	s.setRequest(d, e.Now)
 }
@@ -314,6 +314,6 @@ func (s *Role) setRequest(d *node.Decision, now time.Time) {
 	key := uint64(d.SrcQP)
 	if d.Repeated = !s.reports.Ready(key, s.cfg.Window, now); !d.Repeated {
 		d.Request = node.RequestSlowDown
-		s.reports.Take(key, now)
+		s.reports.Record(key, now)
 	}
 }

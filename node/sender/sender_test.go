@@ -226,7 +226,7 @@ func changed(t testing.TB, packet []byte, at int, to uint8, right bool) []byte {
 	b := bytes.Clone(packet)
 	b[at] = to
 	if right {
-		require.NoError(t, icrc.Put(b, icrc.AsSent))
+		require.NoError(t, icrc.Write(b, icrc.AsSent))
 	}
 	return b
 }

@@ -66,7 +66,7 @@ func (s *Role) observePacket(p *rocev2.Packet, domain uint32, d *node.Decision, 
 		return
 	}
 	if s.self.Has(p.Src) && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
-		s.sent.Take(s.datagramKey(p.BTH.DETH.SrcQP, p.Dst, domain), now)
+		s.sent.Record(s.datagramKey(p.BTH.DETH.SrcQP, p.Dst, domain), now)
 	}
 	s.qps.Learn(d, p, domain, s.self.Like(p.Src), now)
 }

@@ -57,7 +57,7 @@ func TestISIS(t *testing.T) {
 	want := []string{"192.0.2.0/24 198.51.100.2 10", "2001:db8:1::/64 2001:db8:ffff::1 20"}
 	require.Equal(t, want, lines(pnc.Codes{}.ReadISIS(atBorder...)))
 	wiretest.Await(t, "isisd shows the LSP", func() bool {
-		database := frrArea.Show(t, "show isis database detail 0000.0000.0001.00-00")
+		database := frrArea.Output(t, "show isis database detail 0000.0000.0001.00-00")
 		return contains(database, "0000.0000.0001.00-00", "192.0.2.0/24", "2001:db8:1::/64")
 	})
 
@@ -73,7 +73,7 @@ func TestISIS(t *testing.T) {
 	want = []string{"192.0.2.0/24 198.51.100.2 110", "2001:db8:1::/64 2001:db8:ffff::1 120"}
 	require.Equal(t, want, lines(pnc.Codes{}.ReadISIS(atNode...)))
 	wiretest.Await(t, "isisd of level 2 shows the LSP", func() bool {
-		database := frrBackbone.Show(t, "show isis database detail 0000.0000.0002.00-00")
+		database := frrBackbone.Output(t, "show isis database detail 0000.0000.0002.00-00")
 		return contains(database, "0000.0000.0002.00-00", "192.0.2.0/24", "2001:db8:1::/64")
 	})
 

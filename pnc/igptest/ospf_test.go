@@ -58,7 +58,7 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 		return sameSet(lines(pnc.Codes{}.ReadOSPFv2(atNode.lsasOf(id)...)), want)
 	})
 	wiretest.Await(t, "BIRD has the LSA", func() bool {
-		return birdHas(b.Show(t, "show ospf lsadb"),
+		return birdHas(b.Output(t, "show ospf lsadb"),
 			"000b 7.0.0.1 192.0.2.1")
 	})
 

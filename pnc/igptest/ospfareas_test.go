@@ -53,7 +53,7 @@ func TestOSPFv2Areas(t *testing.T) {
 	wiretest.Await(t, "the border router has both prefixes from ospfd",
 		func() bool { return sameSet(readV2(border.lsasOf(backbone, leafID)), want) })
 	require.Empty(t, readV2(node.lsasOf(area1, leafID)), "area scope")
-	require.True(t, contains(frr.Show(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1", "192.0.2.128"))
+	require.True(t, contains(frr.Output(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1", "192.0.2.128"))
 
 	var kept []byte
 	from := pnc.PrefixSource{Router: leafID, Address: netip.MustParseAddr("198.51.100.1")}
@@ -63,7 +63,7 @@ func TestOSPFv2Areas(t *testing.T) {
 	border.flood(area1, newLSA(opaque, [4]byte{extendedPrefix, 0, 0, 1}, borderID, 1, kept))
 	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
 		func() bool { return sameSet(readV2(node.lsasOf(area1, borderID)), want) })
-	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "000a 7.0.0.1 203.0.113.2"))
+	require.True(t, birdHas(bird.Output(t, "show ospf lsadb"), "000a 7.0.0.1 203.0.113.2"))
 
 	table := proxies.New(proxies.Config{})
 	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv2, ID: [8]byte{203, 0, 113, 2}}
@@ -103,7 +103,7 @@ func TestOSPFv3Areas(t *testing.T) {
 	wiretest.Await(t, "the border router has both prefixes from ospf6d",
 		func() bool { return sameSet(readV3(border.lsasOf(backbone, leafID)), want) })
 	require.Empty(t, readV3(node.lsasOf(area1, leafID)), "area scope")
-	require.Contains(t, frr.Show(t, "show ipv6 ospf6 database"), "203.0.113.1")
+	require.Contains(t, frr.Output(t, "show ipv6 ospf6 database"), "203.0.113.1")
 
 	from := pnc.PrefixSource{Router: leafID, Address: netip.AddrFrom16(router)}
 	n := uint8(0)
@@ -115,7 +115,7 @@ func TestOSPFv3Areas(t *testing.T) {
 	want = []string{"2001:db8:1::/64 2001:db8:ffff::2 110", "2001:db8:2::/64 2001:db8:ffff::1 110"}
 	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
 		func() bool { return sameSet(readV3(node.lsasOf(area1, borderID)), want) })
-	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "a023 0.0.0.1 203.0.113.2"))
+	require.True(t, birdHas(bird.Output(t, "show ospf lsadb"), "a023 0.0.0.1 203.0.113.2"))
 
 	table := proxies.New(proxies.Config{})
 	origin := pnc.Originator{Protocol: pnc.ProtocolOSPFv3, ID: [8]byte{203, 0, 113, 2}}

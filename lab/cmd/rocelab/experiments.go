@@ -65,7 +65,7 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 	}
 	p := newProgress(stderr)
 	results, err := plan.Run(ctx, build.Read().Commit(), size,
-		func(done float64) { p.say(fmt.Sprintf("%.0f %%", done*100)) })
+		func(done float64) { p.printText(fmt.Sprintf("%.0f %%", done*100)) })
 	if results == nil {
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 		return failed

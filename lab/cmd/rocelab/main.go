@@ -143,7 +143,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	for i, s := range all {
 		p := newProgress(stderr)
-		results, err := s.Run(ctx, func(share float64) { p.say(fmt.Sprintf("%s: %.0f %%", f.Arg(i), share*100)) })
+		results, err := s.Run(ctx, func(share float64) { p.printText(fmt.Sprintf("%s: %.0f %%", f.Arg(i), share*100)) })
 		if err == nil && o.json {
 			err = printJSON(stdout, s, results)
 		} else if err == nil {
@@ -247,7 +247,7 @@ func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if ended {
 			done++
 		}
-		p.say(fmt.Sprintf("%d of %d checks done; %s, %s", done, len(chosen), c.ID, c.Title))
+		p.printText(fmt.Sprintf("%d of %d checks done; %s, %s", done, len(chosen), c.ID, c.Title))
 	})
 	if printed := check.Print(stdout, rows); printed != nil {
 		return failed
@@ -285,7 +285,7 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w, pace, time.Now().Add(pace)}
 }
 
-func (p *progress) say(text string) {
+func (p *progress) printText(text string) {
 	if now := time.Now(); now.After(p.next) {
 		fmt.Fprintln(p.w, text)
 		p.pace = min(2*p.pace, 30*time.Second)

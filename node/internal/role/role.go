@@ -383,8 +383,8 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	if !i.from.Ready(key, now) || !i.all.Ready(now) {
 		return node.ReasonLimited
 	}
-	i.from.Take(key, now)
-	i.all.Take(now)
+	i.from.Charge(key, now)
+	i.all.Charge(now)
 	return node.NoReason
 }
 
@@ -411,6 +411,6 @@ func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
 
 // Charge charges one of a key.
 func (p *Pace) Charge(key uint64, now time.Time) {
-	p.each.Take(key, now)
-	p.all.Take(now)
+	p.each.Record(key, now)
+	p.all.Charge(now)
 }

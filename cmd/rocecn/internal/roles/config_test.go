@@ -202,7 +202,7 @@ func TestEvery(t *testing.T) {
 			interval := time.Duration(1 + random.Int64N(longest))
 			bucket := limit.NewBucket(limit.Rate(rateOfInterval(interval)))
 			require.True(t, bucket.Ready(noon))
-			bucket.Take(noon)
+			bucket.Charge(noon)
 			require.False(t, bucket.Ready(noon.Add(interval-1)), interval)
 			require.True(t, bucket.Ready(noon.Add(interval)), interval)
 		}

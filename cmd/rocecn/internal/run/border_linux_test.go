@@ -226,8 +226,8 @@ func TestBorderChanged(t *testing.T) {
 	} {
 		h.Run(t, change, "nft", "-f", "-")
 		wiretest.Await(t, change, func() bool {
-			return strings.Count(agent.log(), "they were changed or deleted") == n+1 &&
-				strings.Count(agent.log(), "as it should be\"\n") == n+1
+			return strings.Count(agent.log(), "rules were changed or deleted") == n+1 &&
+				strings.Count(agent.log(), "msg=\"border: complete\"\n") == n+1
 		})
 		require.Equal(t, want, rules())
 		require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))

@@ -64,7 +64,7 @@ func (l *sharedLimit) takeToken(now time.Time) bool {
 	if !l.bucket.Ready(now) {
 		return false
 	}
-	l.bucket.Take(now)
+	l.bucket.Charge(now)
 	return true
 }
 

@@ -68,7 +68,7 @@ func TestTranslatorIsAppendFor(t *testing.T) {
 				require.NoError(t, err)
 				if i%8 == 0 { // P_Key 0, which no builder sends
 					copy(ip[len(ip)-30:], []byte{0, 0})
-					require.NoError(t, icrc.Put(ip, icrc.AsSent))
+					require.NoError(t, icrc.Write(ip, icrc.AsSent))
 					about.BTH.PKey = 0
 				}
 				about.NextHeader, about.Ext = 17, nil
@@ -168,7 +168,7 @@ func TestTranslatorRefuses(t *testing.T) {
 		changed = bytes.Clone(ip) // a flow to an address that no CNP can come from
 		original := bytes.Index(changed[40:], target.AsSlice()) + 40
 		copy(changed[original:], netip.IPv6Loopback().AsSlice())
-		require.NoError(t, icrc.Put(changed, icrc.AsSent))
+		require.NoError(t, icrc.Write(changed, icrc.AsSent))
 		counts(&want.UnknownQP, changed, "to ::1")
 		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: netip.IPv6Loopback(), ReceiverQP: 0x123456}, 7))
 		counts(&want.Address, changed, "to ::1")
