@@ -19,7 +19,6 @@ type Error struct {
 	Package string  // package that returned the error, as in "rocev2"
 	Field   string  // header or field, named as in the specification
 	Reason  string  // rule that was broken
-	Need    int     // minimum length of the field in octets; 0 if it depends on the packet or no octets are missing
 	Roots   []error // base errors, and other errors that [errors.Is] matches
 }
 

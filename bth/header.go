@@ -12,23 +12,23 @@ import (
 const Size = 12
 
 // errTruncated is the error of Decode for fewer than 12 octets.
-var errTruncated = wireerr.New("bth", "BTH", 12, "truncated: shorter than 12 octets", wireerr.Truncated)
+var errTruncated = wireerr.New("bth", "BTH", "truncated: shorter than 12 octets", wireerr.Truncated)
 
 // Errors of [Header.AppendBinary] for values that do not fit their field.
 var (
-	errPadRange   = wireerr.New("bth", "Pad", 0, "over 3, more than 2 bits", wireerr.Range)
-	errTVerRange  = wireerr.New("bth", "TVer", 0, "over 15, more than 4 bits", wireerr.Range)
-	errResv6Range = wireerr.New("bth", "Resv6", 0, "over 63, more than 6 bits", wireerr.Range)
-	errResv7Range = wireerr.New("bth", "Resv7", 0, "over 127, more than 7 bits", wireerr.Range)
-	errPSNRange   = wireerr.New("bth", "PSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errPadRange   = wireerr.New("bth", "Pad", "over 3, more than 2 bits", wireerr.Range)
+	errTVerRange  = wireerr.New("bth", "TVer", "over 15, more than 4 bits", wireerr.Range)
+	errResv6Range = wireerr.New("bth", "Resv6", "over 63, more than 6 bits", wireerr.Range)
+	errResv7Range = wireerr.New("bth", "Resv7", "over 127, more than 7 bits", wireerr.Range)
+	errPSNRange   = wireerr.New("bth", "PSN", "over 0xffffff, more than 24 bits", wireerr.Range)
 )
 
 // Deviations that [Header.Validate] reports.
 var (
-	errPKey  = wireerr.New("bth", "P_Key", 0, "names no partition: the low 15 bits are 0", wireerr.Malformed)
-	errTVer  = wireerr.New("bth", "TVer", 0, "not 0", wireerr.Malformed)
-	errResv6 = wireerr.New("bth", "Resv6", 0, "reserved bits set", wireerr.Malformed)
-	errResv7 = wireerr.New("bth", "Resv7", 0, "reserved bits set", wireerr.Malformed)
+	errPKey  = wireerr.New("bth", "P_Key", "names no partition: the low 15 bits are 0", wireerr.Malformed)
+	errTVer  = wireerr.New("bth", "TVer", "not 0", wireerr.Malformed)
+	errResv6 = wireerr.New("bth", "Resv6", "reserved bits set", wireerr.Malformed)
+	errResv7 = wireerr.New("bth", "Resv7", "reserved bits set", wireerr.Malformed)
 )
 
 // DefaultPKey is the P_Key of the default partition, with full membership. The functions that build messages send it

@@ -62,7 +62,7 @@ var extended = [...]struct {
 // newTruncatedError returns the error of an extended header with fewer than size
 // octets.
 func newTruncatedError(name string, size int) error {
-	return wireerr.New("bth", name, size, fmt.Sprintf("truncated: shorter than %d octets", size), wireerr.Truncated)
+	return wireerr.New("bth", name, fmt.Sprintf("truncated: shorter than %d octets", size), wireerr.Truncated)
 }
 
 // String returns the names of the headers in wire order, such as "RETH ImmDt",

@@ -2,7 +2,7 @@ package cm
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-var errAttribute = wireerr.New("cm", "Attribute", 0, "not one of the CM messages REQ to SIDR_REP", wireerr.Other)
+var errAttribute = wireerr.New("cm", "Attribute", "not one of the CM messages REQ to SIDR_REP", wireerr.Other)
 
 // groupEnds has, for each Attribute, the ends of the message's groups of fields.
 // Fill keeps a group completely or not at all; the first group must be there. The

@@ -29,13 +29,13 @@ const (
 )
 
 var (
-	errTruncatedHeader = wireerr.New("cm", "MAD header", HeaderSize, "truncated: shorter than 24 octets",
+	errTruncatedHeader = wireerr.New("cm", "MAD header", "truncated: shorter than 24 octets",
 		wireerr.Truncated)
 
-	errBaseVersion  = wireerr.New("cm", "BaseVersion", 0, "not 1", wireerr.Malformed)
-	errClass        = wireerr.New("cm", "Class", 0, "not 0x07, communication management", wireerr.Malformed)
-	errClassVersion = wireerr.New("cm", "ClassVersion", 0, "not 2", wireerr.Malformed)
-	errMethod       = wireerr.New("cm", "Method", 0, "not 0x03, Send", wireerr.Malformed)
+	errBaseVersion  = wireerr.New("cm", "BaseVersion", "not 1", wireerr.Malformed)
+	errClass        = wireerr.New("cm", "Class", "not 0x07, communication management", wireerr.Malformed)
+	errClassVersion = wireerr.New("cm", "ClassVersion", "not 2", wireerr.Malformed)
+	errMethod       = wireerr.New("cm", "Method", "not 0x03, Send", wireerr.Malformed)
 )
 
 // Attribute identifies the message after the header (IBTA table 105).

@@ -11,14 +11,14 @@ import (
 const IPDataSize = 36
 
 var (
-	errTruncatedIPData = wireerr.New("cm", "IP CM private data", IPDataSize, "truncated: shorter than 36 octets",
+	errTruncatedIPData = wireerr.New("cm", "IP CM private data", "truncated: shorter than 36 octets",
 		wireerr.Truncated)
 	errIPDataBits = newRangeError("IP CM private data",
 		"MajorVersion, MinorVersion, IPVersion or Reserved over 4 bits")
 	errIPDataFamily  = newRangeError("IP CM private data", "an IPv4 address, but IPVersion is not 4")
-	errIPDataMajor   = wireerr.New("cm", "IP CM private data", 0, "MajorVersion is not 0", wireerr.Malformed)
-	errIPDataVersion = wireerr.New("cm", "IP CM private data", 0, "IPVersion is neither 4 nor 6", wireerr.Malformed)
-	errIPDataPadding = wireerr.New("cm", "IP CM private data", 0, "the 12 octets before an IPv4 address are not 0",
+	errIPDataMajor   = wireerr.New("cm", "IP CM private data", "MajorVersion is not 0", wireerr.Malformed)
+	errIPDataVersion = wireerr.New("cm", "IP CM private data", "IPVersion is neither 4 nor 6", wireerr.Malformed)
+	errIPDataPadding = wireerr.New("cm", "IP CM private data", "the 12 octets before an IPv4 address are not 0",
 		wireerr.Malformed)
 )
 

@@ -20,7 +20,7 @@ var errsTruncated = newErrsTruncated()
 
 func newErrsTruncated() (errs [len(attributes)]error) {
 	for a, name := range attributes {
-		errs[a] = wireerr.New("cm", name, MessageSize, "truncated: shorter than 232 octets", wireerr.Truncated)
+		errs[a] = wireerr.New("cm", name, "truncated: shorter than 232 octets", wireerr.Truncated)
 	}
 	return errs
 }
@@ -56,5 +56,5 @@ const over24 = "over 0xffffff, more than 24 bits"
 
 // newRangeError returns an error for values that do not fit their field.
 func newRangeError(field, reason string) error {
-	return wireerr.New("cm", field, 0, reason, wireerr.Range)
+	return wireerr.New("cm", field, reason, wireerr.Range)
 }

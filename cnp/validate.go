@@ -9,14 +9,14 @@ import (
 
 // Deviations of a CNP from the annex.
 var (
-	errSolicited   = wireerr.New("cnp", "Solicited Event", 0, "set", wireerr.Malformed)
-	errMigReq      = wireerr.New("cnp", "MigReq", 0, "set", wireerr.Malformed)
-	errPad         = wireerr.New("cnp", "pad count", 0, "not 0", wireerr.Malformed)
-	errFECN        = wireerr.New("cnp", "FECN", 0, "set", wireerr.Malformed)
-	errDestQP      = wireerr.New("cnp", "DestQP", 0, "0", wireerr.Malformed)
-	errAckReq      = wireerr.New("cnp", "acknowledge request", 0, "set", wireerr.Malformed)
-	errPSN         = wireerr.New("cnp", "PSN", 0, "not 0", wireerr.Malformed)
-	errReservedSet = wireerr.New("cnp", "reserved octets", 0, "not 0", wireerr.Malformed)
+	errSolicited   = wireerr.New("cnp", "Solicited Event", "set", wireerr.Malformed)
+	errMigReq      = wireerr.New("cnp", "MigReq", "set", wireerr.Malformed)
+	errPad         = wireerr.New("cnp", "pad count", "not 0", wireerr.Malformed)
+	errFECN        = wireerr.New("cnp", "FECN", "set", wireerr.Malformed)
+	errDestQP      = wireerr.New("cnp", "DestQP", "0", wireerr.Malformed)
+	errAckReq      = wireerr.New("cnp", "acknowledge request", "set", wireerr.Malformed)
+	errPSN         = wireerr.New("cnp", "PSN", "not 0", wireerr.Malformed)
+	errReservedSet = wireerr.New("cnp", "reserved octets", "not 0", wireerr.Malformed)
 )
 
 // Validate returns nil for a CNP as the annex has it, otherwise an error that

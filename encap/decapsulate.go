@@ -10,9 +10,9 @@ import (
 var (
 	// ErrCongested means that a packet must be dropped: it experienced congestion in the tunnel, and its own ECN
 	// field, Not-ECT, must not be marked (RFC 6040 section 4.2).
-	ErrCongested = wireerr.New("encap", "outer ECN", 0, "CE around a packet that is not ECN-capable", wireerr.Other)
+	ErrCongested = wireerr.New("encap", "outer ECN", "CE around a packet that is not ECN-capable", wireerr.Other)
 
-	errNotTunnelled = wireerr.New("encap", "frame", 0, "without a tunnel", wireerr.Other)
+	errNotTunnelled = wireerr.New("encap", "frame", "without a tunnel", wireerr.Other)
 )
 
 // Decapsulate appends the innermost packet of a frame, of IPv4 or IPv6, as the node at the end of its tunnel forwards

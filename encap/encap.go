@@ -46,21 +46,21 @@ var (
 
 // Errors of Append.
 var (
-	errInner = wireerr.New("encap", "inner packet", 20,
+	errInner = wireerr.New("encap", "inner packet",
 		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
-	errInnerLength = wireerr.New("encap", "inner packet", 0,
+	errInnerLength = wireerr.New("encap", "inner packet",
 		"IPv4 total length below the header's, or IPv6 payload length 0 with a next header", wireerr.Malformed)
-	errInnerCut = wireerr.New("encap", "inner packet", 0, "fewer octets than its length field says", wireerr.Truncated)
-	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
-	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach",
+	errInnerCut = wireerr.New("encap", "inner packet", "fewer octets than its length field says", wireerr.Truncated)
+	errLabel    = wireerr.New("encap", "flow label", "over 20 bits", wireerr.Range)
+	errAddress  = wireerr.New("encap", "outer address", "no unicast IPv6 address that others can reach",
 		wireerr.Range)
-	errAddresses = wireerr.New("encap", "outer addresses", 0,
+	errAddresses = wireerr.New("encap", "outer addresses",
 		"not two unicast addresses of one family that others can reach", wireerr.Range)
-	errLength = wireerr.New("encap", "outer packet", 0, "over 65535 octets, of IPv6 without its header",
+	errLength = wireerr.New("encap", "outer packet", "over 65535 octets, of IPv6 without its header",
 		wireerr.Range)
-	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
-	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)
-	errEthernet = wireerr.New("encap", "inner Ethernet header", 14,
+	errSegments = wireerr.New("encap", "segment list", "not 1 to 127 segments", wireerr.Range)
+	errVNI      = wireerr.New("encap", "VNI", "over 24 bits", wireerr.Range)
+	errEthernet = wireerr.New("encap", "inner Ethernet header",
 		"not 14 octets and 4 for each tag, of type 0x8100, 0x88a8 or 0x9100", wireerr.Range)
 )
 

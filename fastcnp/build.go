@@ -76,12 +76,12 @@ type Report struct {
 // Errors of AppendFor, in addition to those of rocev2.Packet.MayAnswer and rocev2.CheckAnswerable.
 var (
 	// ErrIPv4 is the error for a congested IPv4 packet.
-	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
+	ErrIPv4 = wireerr.New("fastcnp", "congested packet", "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
 		wireerr.Other)
 
-	errLong = wireerr.New("fastcnp", "Config.Long", 0, "want LongTraceReject, LongTraceTrim or LongTraceFallBack",
+	errLong = wireerr.New("fastcnp", "Config.Long", "want LongTraceReject, LongTraceTrim or LongTraceFallBack",
 		wireerr.Range)
-	errIPv6 = wireerr.New("fastcnp", "src", 0, "not an IPv6 address", wireerr.Range)
+	errIPv6 = wireerr.New("fastcnp", "src", "not an IPv6 address", wireerr.Range)
 )
 
 // AppendFor appends to b the Fast CNP that a switch sends to the source of a congested

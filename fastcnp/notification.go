@@ -44,9 +44,9 @@ func (n *Notification) optionType(c CodePoints) ipv6opt.Type {
 // Errors of FromPacket, in addition to those of an invalid option.
 var (
 	// ErrNotFastCNP is the error for a CNP without a Fast CNP option.
-	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", 0, "no Fast CNP option: a CNP", wireerr.Other)
-	errSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)
-	errOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "Opt Data Len of an option exceeds the header",
+	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", "no Fast CNP option: a CNP", wireerr.Other)
+	errSecond     = wireerr.New("fastcnp", "Destination Options", "more than one Fast CNP option", wireerr.Malformed)
+	errOverrun    = wireerr.New("fastcnp", "Destination Options", "Opt Data Len of an option exceeds the header",
 		wireerr.Malformed)
 )
 

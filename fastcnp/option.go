@@ -98,17 +98,17 @@ func (o Option) String() string {
 
 // Errors of options.
 var (
-	errOptionLen = wireerr.New("fastcnp", "option data", 0, "neither 16 octets (option 1) nor 26 or more (option 2)",
+	errOptionLen = wireerr.New("fastcnp", "option data", "neither 16 octets (option 1) nor 26 or more (option 2)",
 		wireerr.Malformed)
-	errOption1Len = wireerr.New("fastcnp", "option 1", 0, "not exactly 16 octets of data", wireerr.Malformed)
-	errOption2Len = wireerr.New("fastcnp", "option 2", 10,
+	errOption1Len = wireerr.New("fastcnp", "option 1", "not exactly 16 octets of data", wireerr.Malformed)
+	errOption2Len = wireerr.New("fastcnp", "option 2",
 		"truncated: shorter than 10 octets of IOAM headers and 16 of address", wireerr.Truncated)
-	errAddresses   = wireerr.New("fastcnp", "addresses", 0, "not both IPv6 (FAST section 3)", wireerr.Range)
-	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
-	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
+	errAddresses   = wireerr.New("fastcnp", "addresses", "not both IPv6 (FAST section 3)", wireerr.Range)
+	errNumber      = wireerr.New("fastcnp", "option number", "neither 1 nor 2", wireerr.Range)
+	errDestination = wireerr.New("fastcnp", "original destination", "not an IPv6 address", wireerr.Range)
 	// ErrTooLong is the error for a trace that does not fit into option 2. To send a Fast CNP for such a packet, set
 	// Config.Long.
-	ErrTooLong = wireerr.New("fastcnp", "IOAM trace", 0,
+	ErrTooLong = wireerr.New("fastcnp", "IOAM trace",
 		"over 236 octets with its header: too long for option 2", wireerr.Range)
 )
 

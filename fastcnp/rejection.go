@@ -10,11 +10,11 @@ import (
 
 // Errors of FromICMP.
 var (
-	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: shorter than 8 octets",
+	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", "truncated: shorter than 8 octets",
 		wireerr.Truncated)
-	errNotProblem = wireerr.New("fastcnp", "ICMPv6 message", 0,
+	errNotProblem = wireerr.New("fastcnp", "ICMPv6 message",
 		"not a Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
-	errPointer = wireerr.New("fastcnp", "Pointer", 0, "not the offset of a Fast CNP option type", wireerr.Other)
+	errPointer = wireerr.New("fastcnp", "Pointer", "not the offset of a Fast CNP option type", wireerr.Other)
 )
 
 // FromICMP decodes the answer of a host that does not know the Fast CNP option: an

@@ -10,10 +10,10 @@ import (
 
 // Errors of Validate, in addition to those of package cnp.
 var (
-	errAct         = wireerr.New("fastcnp", "option type", 0, "act bits are not 10", wireerr.Malformed)
-	errChg         = wireerr.New("fastcnp", "option type", 0, "chg bit is set", wireerr.Malformed)
-	errReservedSet = wireerr.New("fastcnp", "option 2", 0, "reserved octet is not 0", wireerr.Malformed)
-	errAlignment   = wireerr.New("fastcnp", "option", 0,
+	errAct         = wireerr.New("fastcnp", "option type", "act bits are not 10", wireerr.Malformed)
+	errChg         = wireerr.New("fastcnp", "option type", "chg bit is set", wireerr.Malformed)
+	errReservedSet = wireerr.New("fastcnp", "option 2", "reserved octet is not 0", wireerr.Malformed)
+	errAlignment   = wireerr.New("fastcnp", "option",
 		"alignment is not 4n+2 (option 1) or 4n (option 2)", wireerr.Malformed)
 )
 

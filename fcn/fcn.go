@@ -56,12 +56,12 @@ type Message struct {
 
 // Errors of decoding and encoding; only Validate returns errReservedSet.
 var (
-	errTruncated      = wireerr.New("fcn", "message", 4, "truncated: 4 octets needed", wireerr.Truncated)
-	errLength         = wireerr.New("fcn", "UDP length", 0, "not 12: a message has exactly 4 octets", wireerr.Malformed)
-	errFlowLabelRange = wireerr.New("fcn", "Flow Label", 0, "over 20 bits", wireerr.Range)
-	errLevelRange     = wireerr.New("fcn", "congestion level", 0, "over 7", wireerr.Range)
-	errReservedRange  = wireerr.New("fcn", "Reserved", 0, "over 9 bits", wireerr.Range)
-	errReservedSet    = wireerr.New("fcn", "Reserved", 0, "not 0", wireerr.Malformed)
+	errTruncated      = wireerr.New("fcn", "message", "truncated: 4 octets needed", wireerr.Truncated)
+	errLength         = wireerr.New("fcn", "UDP length", "not 12: a message has exactly 4 octets", wireerr.Malformed)
+	errFlowLabelRange = wireerr.New("fcn", "Flow Label", "over 20 bits", wireerr.Range)
+	errLevelRange     = wireerr.New("fcn", "congestion level", "over 7", wireerr.Range)
+	errReservedRange  = wireerr.New("fcn", "Reserved", "over 9 bits", wireerr.Range)
+	errReservedSet    = wireerr.New("fcn", "Reserved", "not 0", wireerr.Malformed)
 )
 
 // Decode sets m from b, which must have exactly 4 octets. On error m is unchanged.

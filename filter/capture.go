@@ -69,8 +69,8 @@ type Capture struct {
 
 // Errors of Program and Expression.
 var (
-	errSelection = wireerr.New("filter", "Selection", 0, "no such selection", wireerr.Range)
-	errDestQP    = wireerr.New("filter", "DestQP", 0, "over 24 bits", wireerr.Range)
+	errSelection = wireerr.New("filter", "Selection", "no such selection", wireerr.Range)
+	errDestQP    = wireerr.New("filter", "DestQP", "over 24 bits", wireerr.Range)
 )
 
 func (c *Capture) check() error {

@@ -96,7 +96,7 @@ const (
 	regX = bpf.RegX
 )
 
-var errLink = wireerr.New("filter", "link type", 0, "BSD loopback is not supported", wireerr.Range)
+var errLink = wireerr.New("filter", "link type", "BSD loopback is not supported", wireerr.Range)
 
 // from walks from the link layer on.
 func (w *walk) from(link rocev2.LinkType) error {

@@ -8,10 +8,10 @@ import (
 
 // Errors of Validate.
 var (
-	errReservedOption = wireerr.New("ioam", "option", 0, "Reserved is not 0", wireerr.Malformed)
-	errReservedFlag   = wireerr.New("ioam", "trace", 0, "R flag is set", wireerr.Malformed)
-	errReservedBit    = wireerr.New("ioam", "trace", 0, "bit 23 of IOAM-Trace-Type is set", wireerr.Malformed)
-	errReservedTrace  = wireerr.New("ioam", "trace", 0, "Reserved is not 0", wireerr.Malformed)
+	errReservedOption = wireerr.New("ioam", "option", "Reserved is not 0", wireerr.Malformed)
+	errReservedFlag   = wireerr.New("ioam", "trace", "R flag is set", wireerr.Malformed)
+	errReservedBit    = wireerr.New("ioam", "trace", "bit 23 of IOAM-Trace-Type is set", wireerr.Malformed)
+	errReservedTrace  = wireerr.New("ioam", "trace", "Reserved is not 0", wireerr.Malformed)
 )
 
 // Validate returns an error if the reserved octet is not 0 (RFC 9486 section 3).

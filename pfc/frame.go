@@ -27,12 +27,12 @@ const (
 const minFrame = 60
 
 // errOpcode is the error for a MAC control frame of another kind.
-var errOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
+var errOpcode = wireerr.New("pfc", "opcode", "another MAC control frame", wireerr.Other)
 
 var (
-	errOpcodeTruncated = wireerr.New("pfc", "opcode", 2, "truncated: shorter than 2 octets", wireerr.Truncated)
-	errEnabledReserved = wireerr.New("pfc", "class enable vector", 0, "upper 8 bits are not 0", wireerr.Malformed)
-	errTimeUnused      = wireerr.New("pfc", "time", 0, "not 0 for a priority that is not enabled", wireerr.Malformed)
+	errOpcodeTruncated = wireerr.New("pfc", "opcode", "truncated: shorter than 2 octets", wireerr.Truncated)
+	errEnabledReserved = wireerr.New("pfc", "class enable vector", "upper 8 bits are not 0", wireerr.Malformed)
+	errTimeUnused      = wireerr.New("pfc", "time", "not 0 for a priority that is not enabled", wireerr.Malformed)
 )
 
 // Opcode returns the opcode of the MAC control frame b, which begins after the

@@ -20,7 +20,7 @@ type Pause struct {
 	Quanta uint16 // pause of the link in quanta; 0 resumes it
 }
 
-var errPauseTruncated = wireerr.New("pfc", "PAUSE", pauseSize, "truncated: shorter than 4 octets from the opcode on",
+var errPauseTruncated = wireerr.New("pfc", "PAUSE", "truncated: shorter than 4 octets from the opcode on",
 	wireerr.Truncated)
 
 // Decode reads a PAUSE frame from b, which begins after the EtherType, and returns

@@ -36,7 +36,7 @@ type PFC struct {
 	Quanta [Priorities]uint16
 }
 
-var errPFCTruncated = wireerr.New("pfc", "PFC", Size, "truncated: shorter than 20 octets from the opcode on",
+var errPFCTruncated = wireerr.New("pfc", "PFC", "truncated: shorter than 20 octets from the opcode on",
 	wireerr.Truncated)
 
 // Decode reads a PFC frame from b, which begins after the EtherType, and returns the

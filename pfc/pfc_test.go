@@ -2,13 +2,11 @@ package pfc
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
 	"math"
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -123,11 +121,6 @@ func TestOtherOpcodes(t *testing.T) {
 	_, err = new(PFC).Decode(wiretest.Hex(t, pauses[0].octets))
 	require.ErrorIs(t, err, errOpcode)
 	wiretest.NoAllocs(t, "refusing", func() { _, _ = new(PFC).Decode(nil) })
-
-	var e *rocecn.Error
-	_, err = new(PFC).Decode(make([]byte, 1))
-	require.True(t, errors.As(err, &e))
-	require.Equal(t, 2, e.Need)
 }
 
 func TestValidate(t *testing.T) {

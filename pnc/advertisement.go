@@ -56,16 +56,16 @@ type Originator struct {
 
 // Errors of the Append functions.
 var (
-	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of host addresses in a family of the protocol",
+	errPrefix = wireerr.New("pnc", "prefix", "not a prefix of host addresses in a family of the protocol",
 		wireerr.Range)
-	errProxy = wireerr.New("pnc", "proxy", 0, "not a reachable unicast address in a family of the protocol",
+	errProxy = wireerr.New("pnc", "proxy", "not a reachable unicast address in a family of the protocol",
 		wireerr.Range)
-	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
+	errMetric = wireerr.New("pnc", "metric", "over 24 bits", wireerr.Range)
 )
 
 // errNotHosts is the error of the Read functions for the flag on a prefix that
 // contains addresses no host can have.
-var errNotHosts = wireerr.New("pnc", "P-flag", 0, "set for the default route, or a prefix without host addresses",
+var errNotHosts = wireerr.New("pnc", "P-flag", "set for the default route, or a prefix without host addresses",
 	wireerr.Malformed)
 
 // Validate returns an error that matches rocecn.ErrRange if Prefix is not a prefix of

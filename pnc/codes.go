@@ -25,7 +25,7 @@ type Codes struct {
 	NHC    uint16 // code of the PNC characteristic (TBD2) in BGP
 }
 
-var errNoCode = wireerr.New("pnc", "characteristic code", 0,
+var errNoCode = wireerr.New("pnc", "characteristic code",
 	"Codes.NHC is 0: want a code, the draft suggests none", wireerr.Range)
 
 func (c Codes) isisBit() uint   { return uint(cmp.Or(c.ISIS, SuggestedISIS)) }

@@ -29,21 +29,21 @@ const bitReAdvertised = 1 // R-flag of the prefix attribute flags: leaked from a
 
 // Errors of IS-IS.
 var (
-	errNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets",
+	errNotLSP = wireerr.New("pnc", "IS-IS PDU", "not a link state PDU of level 1 or 2 with system ids of 6 octets",
 		wireerr.Other)
-	errSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
+	errSystem = wireerr.New("pnc", "LSP id", "fragments of different systems or levels", wireerr.Malformed)
 
-	errLSPHeader = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "truncated: shorter than 27 octets",
+	errLSPHeader = wireerr.New("pnc", "IS-IS LSP header", "truncated: shorter than 27 octets",
 		wireerr.Truncated)
-	errLSPTruncated = wireerr.New("pnc", "IS-IS LSP", 0, "shorter than its PDU length", wireerr.Truncated)
-	errPDULength    = wireerr.New("pnc", "IS-IS PDU length", 0, "less than the 27 octets of the header",
+	errLSPTruncated = wireerr.New("pnc", "IS-IS LSP", "shorter than its PDU length", wireerr.Truncated)
+	errPDULength    = wireerr.New("pnc", "IS-IS PDU length", "less than the 27 octets of the header",
 		wireerr.Malformed)
-	errTLV          = wireerr.New("pnc", "IS-IS TLV", 0, "length exceeds the LSP", wireerr.Malformed)
-	errReach        = wireerr.New("pnc", "IS-IS reachability", 0, "length exceeds its TLV", wireerr.Malformed)
-	errPrefixLength = wireerr.New("pnc", "prefix length", 0, "over 32 bits (IPv4) or 128 (IPv6)", wireerr.Malformed)
-	errSubTLV       = wireerr.New("pnc", "sub-TLV", 0, "length exceeds its TLV", wireerr.Malformed)
-	errSubTLVsLen   = wireerr.New("pnc", "sub-TLVs", 0, "over 255 octets", wireerr.Range)
-	errTopology     = wireerr.New("pnc", "IS-IS topology", 0, "over 4095, more than 12 bits", wireerr.Range)
+	errTLV          = wireerr.New("pnc", "IS-IS TLV", "length exceeds the LSP", wireerr.Malformed)
+	errReach        = wireerr.New("pnc", "IS-IS reachability", "length exceeds its TLV", wireerr.Malformed)
+	errPrefixLength = wireerr.New("pnc", "prefix length", "over 32 bits (IPv4) or 128 (IPv6)", wireerr.Malformed)
+	errSubTLV       = wireerr.New("pnc", "sub-TLV", "length exceeds its TLV", wireerr.Malformed)
+	errSubTLVsLen   = wireerr.New("pnc", "sub-TLVs", "over 255 octets", wireerr.Range)
+	errTopology     = wireerr.New("pnc", "IS-IS topology", "over 4095, more than 12 bits", wireerr.Range)
 )
 
 // ReadISIS yields an advertisement for each prefix with the P-flag (PROXY section

@@ -34,12 +34,12 @@ const safiVPN = 128 // next hops begin with a route distinguisher of 8 octets (R
 
 // Errors of NHC.
 var (
-	errNHC = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV exceeds the attribute: discard the attribute",
+	errNHC = wireerr.New("pnc", "BGP NHC attribute", "header or TLV exceeds the attribute: discard the attribute",
 		wireerr.Malformed)
-	errOrder = wireerr.New("pnc", "characteristics", 0, "codes not in ascending order, or a duplicate", wireerr.Range)
+	errOrder = wireerr.New("pnc", "characteristics", "codes not in ascending order, or a duplicate", wireerr.Range)
 
-	errNextHop = wireerr.New("pnc", "next hop", 0, "not an IPv4 or IPv6 address", wireerr.Range)
-	errValue   = wireerr.New("pnc", "characteristic", 0, "over 65535 octets", wireerr.Range)
+	errNextHop = wireerr.New("pnc", "next hop", "not an IPv4 or IPv6 address", wireerr.Range)
+	errValue   = wireerr.New("pnc", "characteristic", "over 65535 octets", wireerr.Range)
 )
 
 // ReadNHC returns the proxy in the value of the attribute (PROXY section 5.4): the

@@ -10,20 +10,20 @@ import (
 
 // Errors of OSPF.
 var (
-	errRouter = wireerr.New("pnc", "advertising router", 0, "LSAs of different routers", wireerr.Malformed)
+	errRouter = wireerr.New("pnc", "advertising router", "LSAs of different routers", wireerr.Malformed)
 
-	errLSAHeader = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "truncated: shorter than 20 octets",
+	errLSAHeader = wireerr.New("pnc", "OSPF LSA header", "truncated: shorter than 20 octets",
 		wireerr.Truncated)
-	errLSATruncated = wireerr.New("pnc", "OSPF LSA", 0, "shorter than its length", wireerr.Truncated)
-	errLSALength    = wireerr.New("pnc", "OSPF LSA length", 0, "less than the 20 octets of the header",
+	errLSATruncated = wireerr.New("pnc", "OSPF LSA", "shorter than its length", wireerr.Truncated)
+	errLSALength    = wireerr.New("pnc", "OSPF LSA length", "less than the 20 octets of the header",
 		wireerr.Malformed)
-	errOSPFTLV   = wireerr.New("pnc", "OSPF TLV", 0, "length exceeds the enclosing data", wireerr.Malformed)
-	errOSPFFixed = wireerr.New("pnc", "OSPF prefix TLV", 0, "shorter than its fixed fields and the prefix",
+	errOSPFTLV   = wireerr.New("pnc", "OSPF TLV", "length exceeds the enclosing data", wireerr.Malformed)
+	errOSPFFixed = wireerr.New("pnc", "OSPF prefix TLV", "shorter than its fixed fields and the prefix",
 		wireerr.Malformed)
-	errFlagsLength = wireerr.New("pnc", "OSPF prefix extended flags", 0, "length is not a multiple of 4",
+	errFlagsLength = wireerr.New("pnc", "OSPF prefix extended flags", "length is not a multiple of 4",
 		wireerr.Malformed)
-	errTLVLen       = wireerr.New("pnc", "OSPF TLV", 0, "over 65535 octets", wireerr.Range)
-	errNotPrefixTLV = wireerr.New("pnc", "OSPF TLV type", 0, "not a prefix TLV", wireerr.Other)
+	errTLVLen       = wireerr.New("pnc", "OSPF TLV", "over 65535 octets", wireerr.Range)
+	errNotPrefixTLV = wireerr.New("pnc", "OSPF TLV type", "not a prefix TLV", wireerr.Other)
 )
 
 // lsa is an LSA of OSPFv2 (RFC 2328 section A.4.1). In OSPFv3 a type of 16 bits

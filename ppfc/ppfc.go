@@ -106,14 +106,14 @@ type Extension struct {
 
 // Errors of decoding and encoding. Those about another message match rocecn.ErrOther.
 var (
-	errTruncated = wireerr.New("ppfc", "notification", 24,
+	errTruncated = wireerr.New("ppfc", "notification",
 		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
-	errNotPPFC    = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
-	errCNP        = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
-	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
-	errFlagsRange = wireerr.New("ppfc", "Flags", 0, "over 14 bits", wireerr.Range)
-	errTypeRange  = wireerr.New("ppfc", "PT", 0, "over 2 bits", wireerr.Range)
-	errPauseRange = wireerr.New("ppfc", "Pause Duration", 0, "not in whole microseconds from 0 to 65535", wireerr.Range)
+	errNotPPFC    = wireerr.New("ppfc", "OpCode", "not 0x81", wireerr.Other)
+	errCNP        = wireerr.New("ppfc", "P", "not set: a CNP, no PPFC notification", wireerr.Other)
+	errCongested  = wireerr.New("ppfc", "Congested Destination IP", "no address", wireerr.Range)
+	errFlagsRange = wireerr.New("ppfc", "Flags", "over 14 bits", wireerr.Range)
+	errTypeRange  = wireerr.New("ppfc", "PT", "over 2 bits", wireerr.Range)
+	errPauseRange = wireerr.New("ppfc", "Pause Duration", "not in whole microseconds from 0 to 65535", wireerr.Range)
 )
 
 // New returns the notification with this extension to a queue pair. Its BTH is that

@@ -9,9 +9,9 @@ import (
 
 // Deviations of a notification from the draft, besides those of package bth.
 var (
-	errDestQP      = wireerr.New("ppfc", "DestQP", 0, "0", wireerr.Malformed)
-	errFlagsSet    = wireerr.New("ppfc", "Flags", 0, "not 0, none is defined", wireerr.Malformed)
-	errReservedSet = wireerr.New("ppfc", "Reserved", 0, "not 0", wireerr.Malformed)
+	errDestQP      = wireerr.New("ppfc", "DestQP", "0", wireerr.Malformed)
+	errFlagsSet    = wireerr.New("ppfc", "Flags", "not 0, none is defined", wireerr.Malformed)
+	errReservedSet = wireerr.New("ppfc", "Reserved", "not 0", wireerr.Malformed)
 )
 
 // Validate returns nil for a notification that follows the draft, otherwise an

@@ -50,9 +50,9 @@ func (f *Family) UnmarshalText(text []byte) error {
 
 // errFamily means that neither family, or both, match a message (D8): see [Family].
 var (
-	errFamily = wireerr.New("proxymsg", "addresses", 0,
+	errFamily = wireerr.New("proxymsg", "addresses",
 		"the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
-	errFamilyRange = wireerr.New("proxymsg", "Family", 0, "neither IPv4 nor IPv6", wireerr.Range)
+	errFamilyRange = wireerr.New("proxymsg", "Family", "neither IPv4 nor IPv6", wireerr.Range)
 )
 
 // inferFamily returns the family of a message of which sent octets were sent and b

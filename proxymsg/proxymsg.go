@@ -90,15 +90,15 @@ var (
 
 // Errors of decoding, encoding and BTH.
 var (
-	errTruncatedIPv4 = wireerr.New("proxymsg", "message", 16,
+	errTruncatedIPv4 = wireerr.New("proxymsg", "message",
 		"truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
-	errTruncatedIPv6 = wireerr.New("proxymsg", "message", 40,
+	errTruncatedIPv6 = wireerr.New("proxymsg", "message",
 		"truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
-	errNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "missing", wireerr.Truncated)
-	errAddress    = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6",
+	errNoInvoking = wireerr.New("proxymsg", "invoking packet", "missing", wireerr.Truncated)
+	errAddress    = wireerr.New("proxymsg", "five-tuple", "addresses must both be IPv4 or both IPv6",
 		wireerr.Range)
-	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
-	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
+	errLevelRange    = wireerr.New("proxymsg", "congestion level", "over 7", wireerr.Range)
+	errReservedRange = wireerr.New("proxymsg", "Reserved", "over 21 bits", wireerr.Range)
 )
 
 // Decode sets m from b, the data of a UDP datagram; m aliases b. The message does

@@ -11,11 +11,11 @@ import (
 
 // Deviations of a message from the draft.
 var (
-	errReservedSet = wireerr.New("proxymsg", "Reserved", 0, "not 0", wireerr.Malformed)
-	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, more than fit into a packet",
+	errReservedSet = wireerr.New("proxymsg", "Reserved", "not 0", wireerr.Malformed)
+	errTooLong     = wireerr.New("proxymsg", "message", "over 1232 octets, more than fit into a packet",
 		wireerr.Malformed)
-	errNoFlow    = wireerr.New("proxymsg", "invoking packet", 0, "shows no flow", wireerr.Malformed)
-	errOtherFlow = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
+	errNoFlow    = wireerr.New("proxymsg", "invoking packet", "shows no flow", wireerr.Malformed)
+	errOtherFlow = wireerr.New("proxymsg", "five-tuple", "not that of the invoking packet", wireerr.Malformed)
 )
 
 // Validate returns nil for a message that follows the draft, otherwise an error that names every deviation:

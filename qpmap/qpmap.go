@@ -75,13 +75,13 @@ import (
 
 // The errors of [Map.SourceQP] and [Map.Add].
 var (
-	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
-	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
+	ErrUnknown   = wireerr.New("qpmap", "source queue pair", "not known")
+	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", "more than one is possible")
 	// ErrFull: Add has no room for more, so a program that restores saved pairs stops here.
-	ErrFull = wireerr.New("qpmap", "table of pairs", 0, "full of pairs that are given or in use")
+	ErrFull = wireerr.New("qpmap", "table of pairs", "full of pairs that are given or in use")
 )
 
-var errQPRange = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+var errQPRange = wireerr.New("qpmap", "queue pair", "over 0xffffff, more than 24 bits", wireerr.Range)
 
 // The types of a Map's configuration, contents and counters.
 type (

@@ -12,16 +12,16 @@ import (
 // overrule only ErrTunnelled, by InnerSource in the Config of the message.
 var (
 	// ErrNotReachable means that other hosts cannot reach an address of the message: see [CheckAnswerable].
-	ErrNotReachable = wireerr.New("rocev2", "address", 0,
+	ErrNotReachable = wireerr.New("rocev2", "address",
 		"not a unicast address that others can reach", wireerr.Range)
 	// ErrNotification means that the packet is a CNP, another message with opcode 0x81, an FCN or a proxy message.
-	ErrNotification = wireerr.New("rocev2", "packet", 0, "itself a notification, which nothing answers",
+	ErrNotification = wireerr.New("rocev2", "packet", "itself a notification, which nothing answers",
 		wireerr.Other)
 	// ErrAcknowledgement means that the packet is an Acknowledge or an ATOMIC Acknowledge.
-	ErrAcknowledgement = wireerr.New("rocev2", "OpCode", 0,
+	ErrAcknowledgement = wireerr.New("rocev2", "OpCode",
 		"an acknowledgement, which nothing answers", wireerr.Other)
 	// ErrTunnelled means that the packet is inside another IP header (D17).
-	ErrTunnelled = wireerr.New("rocev2", "packet", 0, "inside another IP header: its source is out of reach",
+	ErrTunnelled = wireerr.New("rocev2", "packet", "inside another IP header: its source is out of reach",
 		wireerr.Other)
 )
 

@@ -23,8 +23,8 @@ var ecnNames = [...]string{"not_ect", "ect1", "ect0", "ce"}
 func (e ECN) String() string { return enumtext.Name(e, ecnNames[:], "ECN") }
 
 var (
-	errECNRange = wireerr.New("rocev2", "ECN", 0, "over 3", wireerr.Range)
-	errNoHeader = wireerr.New("rocev2", "IP header", 20,
+	errECNRange = wireerr.New("rocev2", "ECN", "over 3", wireerr.Range)
+	errNoHeader = wireerr.New("rocev2", "IP header",
 		"truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
 )
 

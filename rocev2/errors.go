@@ -8,58 +8,58 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 // A packet is RoCEv2 if a walk through Ethernet, IPv4, IPv6 and the next headers 0, 43, 60, 4 and 41, with at most four
 // IP headers inside the outermost one, finds a complete UDP header with a wanted destination port (D12). Otherwise it
 // is other traffic. Errors after such a UDP header are errors of a RoCEv2 packet.
-var ErrNotRoCEv2 = wireerr.New("rocev2", "packet", 0, "not RoCEv2", wireerr.Other)
+var ErrNotRoCEv2 = wireerr.New("rocev2", "packet", "not RoCEv2", wireerr.Other)
 
 // Errors for other traffic; each matches ErrNotRoCEv2. ErrFragment means an IP fragment, and ErrPort another UDP
 // destination port than the wanted ones.
 var (
-	errVersion = wireerr.New("rocev2", "IP version", 0,
+	errVersion = wireerr.New("rocev2", "IP version",
 		"not the one that the header before it announces", ErrNotRoCEv2, wireerr.Malformed)
-	errIPv4Header = wireerr.New("rocev2", "IPv4 header", 20,
+	errIPv4Header = wireerr.New("rocev2", "IPv4 header",
 		"truncated: 20 octets or as many as IHL says needed", ErrNotRoCEv2, wireerr.Truncated)
-	errIHL   = wireerr.New("rocev2", "IPv4 IHL", 0, "below 5", ErrNotRoCEv2, wireerr.Malformed)
-	errTotal = wireerr.New("rocev2", "IPv4 Total Length", 0,
+	errIHL   = wireerr.New("rocev2", "IPv4 IHL", "below 5", ErrNotRoCEv2, wireerr.Malformed)
+	errTotal = wireerr.New("rocev2", "IPv4 Total Length",
 		"shorter than the header", ErrNotRoCEv2, wireerr.Malformed)
-	errIPv6Header = wireerr.New("rocev2", "IPv6 header", 40,
+	errIPv6Header = wireerr.New("rocev2", "IPv6 header",
 		"truncated: 40 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	errExtension = wireerr.New("rocev2", "IPv6 extension header", 8,
+	errExtension = wireerr.New("rocev2", "IPv6 extension header",
 		"runs beyond the packet: 8 octets and 8 for each unit of Hdr Ext Len needed", ErrNotRoCEv2, wireerr.Truncated)
-	ErrFragment = wireerr.New("rocev2", "IP header", 0, "of a fragment", ErrNotRoCEv2)
-	errNotUDP   = wireerr.New("rocev2", "Next Header", 0, "not UDP", ErrNotRoCEv2)
-	errDepth    = wireerr.New("rocev2", "IP headers", 0,
+	ErrFragment = wireerr.New("rocev2", "IP header", "of a fragment", ErrNotRoCEv2)
+	errNotUDP   = wireerr.New("rocev2", "Next Header", "not UDP", ErrNotRoCEv2)
+	errDepth    = wireerr.New("rocev2", "IP headers",
 		"nested more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
-	errUDPHeader = wireerr.New("rocev2", "UDP header", 8,
+	errUDPHeader = wireerr.New("rocev2", "UDP header",
 		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	ErrPort = wireerr.New("rocev2", "UDP destination port", 0, "neither RoCEv2 nor another that was asked for",
+	ErrPort = wireerr.New("rocev2", "UDP destination port", "neither RoCEv2 nor another that was asked for",
 		ErrNotRoCEv2)
 )
 
 // Errors for malformed packets and datagrams.
 var (
-	errIPLength    = wireerr.New("rocev2", "IP length", 0, "runs beyond the octets given", wireerr.Truncated)
-	errUDPLength   = wireerr.New("rocev2", "UDP length", 0, "below 8", wireerr.Malformed)
-	errUDPBeyondIP = wireerr.New("rocev2", "UDP length", 0, "runs beyond the IP packet", wireerr.Malformed)
-	errRoom        = wireerr.New("rocev2", "UDP data", 16,
+	errIPLength    = wireerr.New("rocev2", "IP length", "runs beyond the octets given", wireerr.Truncated)
+	errUDPLength   = wireerr.New("rocev2", "UDP length", "below 8", wireerr.Malformed)
+	errUDPBeyondIP = wireerr.New("rocev2", "UDP length", "runs beyond the IP packet", wireerr.Malformed)
+	errRoom        = wireerr.New("rocev2", "UDP data",
 		"no room for BTH and ICRC: 16 octets needed", wireerr.Truncated)
-	errHeadersRoom = wireerr.New("rocev2", "extended headers", 4,
+	errHeadersRoom = wireerr.New("rocev2", "extended headers",
 		"no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", wireerr.Truncated)
-	errHeadersCut = wireerr.New("rocev2", "BTH", 12,
+	errHeadersCut = wireerr.New("rocev2", "BTH",
 		"cut before the end of it and its extended headers: 12 octets and those of the opcode needed",
 		wireerr.Truncated)
-	errPad = wireerr.New("rocev2", "BTH pad count", 0, "larger than the payload", wireerr.Malformed)
+	errPad = wireerr.New("rocev2", "BTH pad count", "larger than the payload", wireerr.Malformed)
 )
 
 // Errors of AppendBinary, and of DecodeDatagram after the caller has set fields of the Datagram.
 var (
-	errFlagsRange = wireerr.New("rocev2", "IPv4 flags", 0,
+	errFlagsRange = wireerr.New("rocev2", "IPv4 flags",
 		"over 3 bits, or More Fragments set", wireerr.Range)
-	errIPv4Options = wireerr.New("rocev2", "IPv4 options", 0,
+	errIPv4Options = wireerr.New("rocev2", "IPv4 options",
 		"not a multiple of 4 octets, or over 40", wireerr.Range)
-	errExtRange = wireerr.New("rocev2", "Ext", 0,
+	errExtRange = wireerr.New("rocev2", "Ext",
 		"no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
-	errDataLength = wireerr.New("rocev2", "Data", 0, "not as many octets as Length says", wireerr.Range)
-	errTruncated  = wireerr.New("rocev2", "packet", 0,
+	errDataLength = wireerr.New("rocev2", "Data", "not as many octets as Length says", wireerr.Range)
+	errTruncated  = wireerr.New("rocev2", "packet",
 		"Truncated, its octets are not all there", wireerr.Truncated)
-	errPaddingSize = wireerr.New("rocev2", "Padding", 0,
+	errPaddingSize = wireerr.New("rocev2", "Padding",
 		"not as many octets as the BTH's pad count says, which are none in CNPs and unknown opcodes", wireerr.Range)
 )

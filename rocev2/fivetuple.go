@@ -25,7 +25,7 @@ func (t FiveTuple) String() string {
 		netip.AddrPortFrom(t.Dst, t.DstPort), t.Protocol)
 }
 
-var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
+var errTCPHeader = wireerr.New("rocev2", "TCP header",
 	"truncated: 4 octets of ports needed", wireerr.Truncated)
 
 // FiveTuple returns the flow of the innermost packet. If that packet itself has a type 4 Routing header (SRv6 without

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-var errNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
+var errNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", "no IOAM trace", wireerr.Other)
 
 // OptionsError returns [ipv6opt.ErrOverrun] if an option overruns one of the Hop-by-Hop or Destination Options
 // headers that Extensions yields, otherwise nil. Decode does not read options, because the lengths of the headers are

@@ -87,5 +87,5 @@ func (t *Tunnels) add(tunnel Tunnel) error {
 	return nil
 }
 
-var errTunnels = wireerr.New("rocev2", "tunnels", 0,
+var errTunnels = wireerr.New("rocev2", "tunnels",
 	"nested more than 12 deep", ErrNotRoCEv2, wireerr.Malformed)

@@ -10,33 +10,33 @@ import (
 
 // ErrMirrored means that the packet is a copy, sent by a mirror, of a packet that passed another node. Nothing below
 // the mirror's headers is addressed to this node.
-var ErrMirrored = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
+var ErrMirrored = wireerr.New("rocev2", "GRE header", "carries a mirrored frame", ErrNotRoCEv2)
 
 // Errors of tunnels.
 var (
-	errVXLAN = wireerr.New("rocev2", "VXLAN header", 8,
+	errVXLAN = wireerr.New("rocev2", "VXLAN header",
 		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	errVNI = wireerr.New("rocev2", "VXLAN header", 0,
+	errVNI = wireerr.New("rocev2", "VXLAN header",
 		"I flag is 0: no network identifier", ErrNotRoCEv2, wireerr.Malformed)
-	errGeneve = wireerr.New("rocev2", "Geneve header", 8,
+	errGeneve = wireerr.New("rocev2", "Geneve header",
 		"truncated: 8 octets and as many of options as Opt Len says needed", ErrNotRoCEv2, wireerr.Truncated)
-	errGeneveVer = wireerr.New("rocev2", "Geneve header", 0,
+	errGeneveVer = wireerr.New("rocev2", "Geneve header",
 		"version is not 0", ErrNotRoCEv2, wireerr.Malformed)
-	errLabels = wireerr.New("rocev2", "MPLS label stack", 4,
+	errLabels = wireerr.New("rocev2", "MPLS label stack",
 		"truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", ErrNotRoCEv2,
 		wireerr.Truncated)
-	errLabelled = wireerr.New("rocev2", "MPLS label stack", 0,
+	errLabelled = wireerr.New("rocev2", "MPLS label stack",
 		"carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
-	errGRE = wireerr.New("rocev2", "GRE header", 4,
+	errGRE = wireerr.New("rocev2", "GRE header",
 		"truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2,
 		wireerr.Truncated)
-	errGREFlags = wireerr.New("rocev2", "GRE header", 0,
+	errGREFlags = wireerr.New("rocev2", "GRE header",
 		"version is not 0, or flags that RFC 2784 does not allow", ErrNotRoCEv2, wireerr.Malformed)
-	errERSPAN = wireerr.New("rocev2", "ERSPAN header", 8,
+	errERSPAN = wireerr.New("rocev2", "ERSPAN header",
 		"truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
-	errERSPANVer = wireerr.New("rocev2", "ERSPAN header", 0,
+	errERSPANVer = wireerr.New("rocev2", "ERSPAN header",
 		"version is not that of its type", ErrNotRoCEv2, wireerr.Malformed)
-	errERSPANType = wireerr.New("rocev2", "ERSPAN header", 0,
+	errERSPANType = wireerr.New("rocev2", "ERSPAN header",
 		"frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 

@@ -10,13 +10,13 @@ import (
 // Deviations of a packet from the IBTA specification, in addition to those of package bth. Decode accepts packets with
 // such deviations.
 var (
-	errHopLimit = wireerr.New("rocev2", "hop limit", 0, "0: no router forwards the packet", wireerr.Malformed)
-	errPayload  = wireerr.New("rocev2", "payload", 0,
+	errHopLimit = wireerr.New("rocev2", "hop limit", "0: no router forwards the packet", wireerr.Malformed)
+	errPayload  = wireerr.New("rocev2", "payload",
 		"present, but the opcode has none", wireerr.Malformed)
-	errPayloadEight = wireerr.New("rocev2", "payload", 0, "not 8 octets in an ATOMIC WRITE", wireerr.Malformed)
-	errReserved16   = wireerr.New("rocev2", "payload", 0,
+	errPayloadEight = wireerr.New("rocev2", "payload", "not 8 octets in an ATOMIC WRITE", wireerr.Malformed)
+	errReserved16   = wireerr.New("rocev2", "payload",
 		"not 16 octets between BTH and ICRC of a CNP", wireerr.Malformed)
-	errPayloadAlign = wireerr.New("rocev2", "payload", 0,
+	errPayloadAlign = wireerr.New("rocev2", "payload",
 		"with its pad not a multiple of 4 octets", wireerr.Malformed)
 )
 

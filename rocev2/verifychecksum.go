@@ -7,8 +7,8 @@ import (
 
 // Errors of VerifyChecksum.
 var (
-	errChecksum   = wireerr.New("rocev2", "UDP checksum", 0, "does not match", wireerr.Malformed, wireerr.ICRC)
-	errNoChecksum = wireerr.New("rocev2", "UDP checksum", 0,
+	errChecksum   = wireerr.New("rocev2", "UDP checksum", "does not match", wireerr.Malformed, wireerr.ICRC)
+	errNoChecksum = wireerr.New("rocev2", "UDP checksum",
 		"0 over IPv6, which only port 4791 allows", wireerr.Malformed, wireerr.ICRC)
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 // errTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
-var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
+var errTrafficClassRange = wireerr.New("rocev2", "traffic class",
 	"DSCP over 63 or ECN over 3", wireerr.Range)
 
 // Carry sets d's addresses and the fields that a Carriage has. It rejects

@@ -40,7 +40,7 @@ func Unmarshal[T Enum](to *T, text []byte, pkg, field string) error {
 			names = append(names, s)
 		}
 	}
-	return wireerr.New(pkg, field, 0, wanted(text, names), wireerr.Range)
+	return wireerr.New(pkg, field, wanted(text, names), wireerr.Range)
 }
 
 // wanted returns the text of an error about a name that is none of these.

@@ -15,8 +15,8 @@ var (
 
 // New returns an error with the text "pkg: field: reason" that [errors.Is]
 // matches with itself and with each of its roots.
-func New(pkg, field string, need int, reason string, roots ...error) error {
-	return &rocecn.Error{Package: pkg, Field: field, Reason: reason, Need: need, Roots: roots}
+func New(pkg, field, reason string, roots ...error) error {
+	return &rocecn.Error{Package: pkg, Field: field, Reason: reason, Roots: roots}
 }
 
 // If returns err if the condition holds, otherwise nil: a term of the

@@ -35,9 +35,9 @@ const MaxPerPrefix = 256
 
 // The errors of Insert.
 var (
-	errPrefix = wireerr.New("proxies", "prefix", 0, "not valid, or IPv4-mapped", wireerr.Range)
-	errProxy  = wireerr.New("proxies", "proxy", 0, "not a unicast address that others can reach", wireerr.Range)
-	errFull   = wireerr.New("proxies", "table", 0,
+	errPrefix = wireerr.New("proxies", "prefix", "not valid, or IPv4-mapped", wireerr.Range)
+	errProxy  = wireerr.New("proxies", "proxy", "not a unicast address that others can reach", wireerr.Range)
+	errFull   = wireerr.New("proxies", "table",
 		"no room: it has the maximum of advertisements, or MaxPerPrefix of this prefix", wireerr.Range)
 )
 

@@ -6,42 +6,42 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 
 var (
 	// The packet with the ICRC has no BTH, or no BTH precedes the layer to decode.
-	errNoBTH = wireerr.New("rocelayers", "BTH", 0, "no such layer in the packet", wireerr.Other)
+	errNoBTH = wireerr.New("rocelayers", "BTH", "no such layer in the packet", wireerr.Other)
 
-	errRawIP = wireerr.New("rocelayers", "Ethernet", 0, "absent: the octets are an IP packet, want a frame",
+	errRawIP = wireerr.New("rocelayers", "Ethernet", "absent: the octets are an IP packet, want a frame",
 		wireerr.Malformed)
-	errNoIP      = wireerr.New("rocelayers", "BTH", 0, "no IP layer leads to it: decode with NewPacket or a Stack")
-	errUDPLength = wireerr.New("rocelayers", "UDP", 0, "length field below the octets there are", wireerr.Malformed)
-	errCut       = wireerr.New("rocelayers", "UDP", 0,
+	errNoIP      = wireerr.New("rocelayers", "BTH", "no IP layer leads to it: decode with NewPacket or a Stack")
+	errUDPLength = wireerr.New("rocelayers", "UDP", "length field below the octets there are", wireerr.Malformed)
+	errCut       = wireerr.New("rocelayers", "UDP",
 		"truncated, and no UDP layer gives the length that was sent: decode with NewPacket or a Stack",
 		wireerr.Truncated)
-	errNotIOAM  = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
-	errCMSize   = wireerr.New("rocelayers", "CM", 256, "not exactly 256 octets", wireerr.Malformed)
-	errICRCSize = wireerr.New("rocelayers", "ICRC", 4, "not exactly 4 octets", wireerr.Malformed)
+	errNotIOAM  = wireerr.New("rocelayers", "IOAM", "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
+	errCMSize   = wireerr.New("rocelayers", "CM", "not exactly 256 octets", wireerr.Malformed)
+	errICRCSize = wireerr.New("rocelayers", "ICRC", "not exactly 4 octets", wireerr.Malformed)
 
-	errCMAttribute = wireerr.New("rocelayers", "CM", 0, "Attribute or Message not one of package cm", wireerr.Other)
+	errCMAttribute = wireerr.New("rocelayers", "CM", "Attribute or Message not one of package cm", wireerr.Other)
 
 	// Errors of serialization.
-	errNoCNP = wireerr.New("rocelayers", "BTH", 0, "OpCode not 0x81, with a CNP, FastCNP or PPFC layer after it",
+	errNoCNP = wireerr.New("rocelayers", "BTH", "OpCode not 0x81, with a CNP, FastCNP or PPFC layer after it",
 		wireerr.Range)
-	errNoPPFC = wireerr.New("rocelayers", "BTH", 0, "P not set, with a PPFC layer after it", wireerr.Range)
-	errHeader = wireerr.New("rocelayers", "CNP, FastCNP or PPFC", 0,
+	errNoPPFC = wireerr.New("rocelayers", "BTH", "P not set, with a PPFC layer after it", wireerr.Range)
+	errHeader = wireerr.New("rocelayers", "CNP, FastCNP or PPFC",
 		"Header neither zero nor that of the BTH layer before it", wireerr.Range)
-	errNoOption = wireerr.New("rocelayers", "FastCNP", 0,
+	errNoOption = wireerr.New("rocelayers", "FastCNP",
 		"Option not in a Destination Options layer before UDP: see FastCNP.DestinationOptions", wireerr.Range)
-	errCMMessage = wireerr.New("rocelayers", "CM", 0, "Message is not the one that Attribute names", wireerr.Range)
-	errOpcode    = wireerr.New("rocelayers", "FlowControl", 0, "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
+	errCMMessage = wireerr.New("rocelayers", "CM", "Message is not the one that Attribute names", wireerr.Range)
+	errOpcode    = wireerr.New("rocelayers", "FlowControl", "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
 		wireerr.Range)
-	errProxyLimit = wireerr.New("rocelayers", "Proxy", 0,
+	errProxyLimit = wireerr.New("rocelayers", "Proxy",
 		"its IP packet may have 576 octets over IPv4, 1280 over IPv6: Cut shortens Invoking", wireerr.Range)
-	errSerialize = wireerr.New("rocelayers", "BTH", 0, "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
+	errSerialize = wireerr.New("rocelayers", "BTH", "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
 		wireerr.Range)
-	errNoCarrier = wireerr.New("rocelayers", "BTH", 0, "no IP and UDP layers before it, which its ICRC covers",
+	errNoCarrier = wireerr.New("rocelayers", "BTH", "no IP and UDP layers before it, which its ICRC covers",
 		wireerr.Range)
-	errTruncated   = wireerr.New("rocelayers", "BTH", 0, "Truncated, its octets are not all there", wireerr.Truncated)
-	errPaddingSize = wireerr.New("rocelayers", "BTH", 0,
+	errTruncated   = wireerr.New("rocelayers", "BTH", "Truncated, its octets are not all there", wireerr.Truncated)
+	errPaddingSize = wireerr.New("rocelayers", "BTH",
 		"Padding must have as many octets as Pad says, and none in CNPs and unknown opcodes", wireerr.Range)
-	errICRCOrder = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs after the BTH's payload", wireerr.Range)
-	errLengths   = wireerr.New("rocelayers", "IP and UDP", 0,
+	errICRCOrder = wireerr.New("rocelayers", "ICRC", "the layer belongs after the BTH's payload", wireerr.Range)
+	errLengths   = wireerr.New("rocelayers", "IP and UDP",
 		"their lengths do not end the packet where the message ends", wireerr.Range)
 )
