@@ -102,17 +102,36 @@ func TestRefusedConfiguration(t *testing.T) {
 	require.Equal(t, first, label(other))
 }
 
+// workingKeys are the keys with which each role works.
+var workingKeys = []struct{ name, keys string }{
+	{"switch", `"self": ["2001:db8::5"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`},
+	{"receiver", `"self": ["2001:db8:2::b"], "learn": true`},
+	{"sender", `"self": ["2001:db8:1::a"], "learn": true, "accept": ["::/0"], "as": "cnp"`},
+	{"proxy", `"self": ["2001:db8::fe"], "accept": ["::/0"]`},
+	{"ingress", `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`},
+	{"border", `"cnp": true`},
+	{"pause", `"self": ["2001:db8:1::a"], "accept": ["::/0"]`},
+}
+
+// A nil frame is an Event about a queue only. No role reads it or sends a packet.
+func TestNilFrame(t *testing.T) {
+	require.Len(t, workingKeys, len(All))
+	for _, c := range workingKeys {
+		for _, enabled := range []string{"true", "false"} {
+			t.Run(c.name+" "+enabled, func(t *testing.T) {
+				r := wiretest.Must(configured(t, c.name, nil, `{"enabled": `+enabled+`, `+c.keys+`}`))(t)
+				for level := range uint8(2) {
+					sent, _ := r.Receive(nil, nil, node.Event{Level: level, Now: noon})
+					require.Empty(t, sent)
+				}
+			})
+		}
+	}
+}
+
 // No role allocates memory for a packet, with any outcome.
 func TestNoAllocations(t *testing.T) {
-	for _, c := range []struct{ name, keys string }{
-		{"switch", `"self": ["2001:db8::5"], "methods": [{"senders": "::/0", "method": "fastcnp"}]`},
-		{"receiver", `"self": ["2001:db8:2::b"], "learn": true`},
-		{"sender", `"self": ["2001:db8:1::a"], "learn": true, "accept": ["::/0"], "as": "cnp"`},
-		{"proxy", `"self": ["2001:db8::fe"], "accept": ["::/0"]`},
-		{"ingress", `"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}`},
-		{"border", `"cnp": true`},
-		{"pause", `"self": ["2001:db8:1::a"], "accept": ["::/0"]`},
-	} {
+	for _, c := range workingKeys {
 		t.Run(c.name, func(t *testing.T) {
 			r := wiretest.Must(configured(t, c.name, nil, `{"enabled": true, `+c.keys+`}`))(t)
 			said := map[node.Action]int{}

@@ -53,7 +53,7 @@ type Border struct{ *border.Role }
 // Receive implements [node.Role].
 func (r *Border) Receive(_ []byte, f *rocev2.Frame, e node.Event) ([]byte, node.Decision) {
 	_, d := r.Role.Receive(nil, f, e)
-	if d.Action == node.ActionDropped || e.Observe {
+	if f == nil || d.Action == node.ActionDropped || e.Observe {
 		return nil, d
 	}
 	packet := f.Mirror() // the mirror's packet crosses, with the copy in it
