@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -255,13 +258,45 @@ func TestIngressFlood(t *testing.T) {
 	require.Zero(t, count["sent "])
 }
 
-// Every role reads each capture in testdata to its end.
+// Every role reads each capture in testdata to its end. The roles have addresses and queue pairs of messages.pcap, so that
+// each takes the actions of its kind.
 func TestRolesOnCaptures(t *testing.T) {
-	for _, name := range wiretest.Captures(t, "*.pcap") {
-		in := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
-		for _, role := range []string{"switch", "receiver", "sender"} {
-			_, _, summary := rehearse(t, role, `{"enabled": true, "self": ["2001:db8::1"]}`, in)
-			require.NotEmpty(t, summary)
-		}
+	const (
+		accept = `, "accept": ["2001:db8:ffff::/48", "198.51.100.5/32"]`
+		pair   = `, "qps": [{"src": "2001:db8:1::1", "dst": "2001:db8:4::e", "dest_qp": 17, "src_qp": 33}]`
+		own    = `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 33}]`
+		sender = `{"enabled": true, "self": ["2001:db8:1::1", "192.0.2.1"]` + accept + own + `}`
+	)
+	tested := []struct {
+		role, config string
+		actions      []string
+	}{
+		{"border", `{"enabled": true, "cnp": true, "ppfc": true}`, []string{"dropped", "passed"}},
+		{"ingress", ingressThrough(`"type": "ipip"`, ""), []string{"forwarded", "refused"}},
+		{"pause", sender, []string{"accepted", "refused"}},
+		{"proxy", `{"enabled": true, "self": ["2001:db8:ffff::9", "198.51.100.9"]` + accept + `,
+			"senders": [{"prefix": "::/0", "send": "fastcnp"}]}`, []string{"learned", "refused", "sent"}},
+		{"receiver", `{"enabled": true, "self": ["2001:db8:4::e"]` + pair + `}`, []string{"sent"}},
+		{"sender", sender, []string{"accepted", "refused"}},
+		{"switch", `{"enabled": true, "self": ["2001:db8:ffff::5", "198.51.100.5"],
+			"methods": [{"senders": "::/0", "method": "fastcnp"}, {"senders": "0.0.0.0/0", "method": "mark"}]}`,
+			[]string{"refused", "sent"}},
+	}
+	for _, c := range tested {
+		t.Run(c.role, func(t *testing.T) {
+			actions := map[string]int{}
+			for _, name := range wiretest.Captures(t, "*.pcap") {
+				in := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
+				lines, out, summary := rehearse(t, c.role, c.config, in)
+				frames := len(records(t, in))
+				read := fmt.Sprintf("frames: %d read, %s written\n", frames, cli.Count(len(out), "packet"))
+				require.Contains(t, summary, read, name)
+				require.LessOrEqual(t, len(lines), frames, name)
+				for _, l := range lines {
+					actions[l["action"].(string)]++
+				}
+			}
+			require.Equal(t, c.actions, slices.Sorted(maps.Keys(actions)), actions)
+		})
 	}
 }
