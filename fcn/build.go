@@ -87,7 +87,8 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Me
 // at src to the source of the packet's outer IPv6 header, the ingress PE. If the
 // ingress PE is the node itself, the error matches rocecn.ErrOther; if an address is
 // unreachable, it is rocev2.ErrNotReachable. AppendFor also returns the errors of For,
-// and rejects messages to cfg.Port.
+// and rejects messages to cfg.Port. It does not recognize proxy messages to a port
+// other than proxymsg.Port: pass such a port to [rocev2.Frame.MayAnswer] first.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	pe := congested.Outer().Src()
 	m, err := about(congested, pe, level, cfg.Port)

@@ -81,7 +81,9 @@ func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {
 // AppendFor appends the message of [For] as a complete IP packet, from the
 // congested node at src to a proxy. If one of the four addresses,
 // those of the flow included, is unreachable, the error is rocev2.ErrNotReachable.
-// AppendFor also returns the errors of For, and rejects messages to cfg.Port.
+// AppendFor also returns the errors of For, and rejects messages to cfg.Port. It does
+// not recognize FCNs to a port other than fcn.Port: pass such a port to
+// [rocev2.Frame.MayAnswer] first.
 func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := about(congested, level, cfg.Port)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // CheckFrame returns why a message to another node than the flow's source may not be about this frame: the errors of
-// [rocev2.Frame.MayAnswer], and rocev2.ErrNotification for FCN and proxy messages as well. port is another UDP port of
-// such messages, or 0.
+// [rocev2.Frame.MayAnswer], and rocev2.ErrNotification for FCN and proxy messages to the experimental ports and to
+// port. Port 0 stands for none. A builder knows only the configured port of its own message, not that of the other.
 func CheckFrame(f *rocev2.Frame, port uint16) error {
 	if port == 0 {
 		port = wire.PortFCN
