@@ -16,7 +16,7 @@ import (
 // the WAN, waits in a queue of the PE, and Receive appends to out the CNP for its sender (FCN section 4.1). It is for
 // the program to show the packet again when it leaves the queue. The reasons for no CNP come in this order:
 // ReasonDisabled; ReasonBroken; ReasonNotOurs (other traffic); ReasonTunnelled; ReasonAcknowledgement;
-// ReasonNotification; ReasonNotCapable (the packet is not ECN-capable); then as for an FCN, from Address on.
+// ReasonNotification; ReasonNotCapable (the packet is not ECN-capable); then as for an FCN, from ReasonAddress on.
 //
 // For an FCN, Receive appends to out the CNP for the sender of the flow with the label that it names; Event.Domain
 // does not matter: Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these

@@ -292,9 +292,9 @@ func CheckFastCNP(name string, c fastcnp.Config) error {
 	}
 	switch {
 	case c.Long > fastcnp.LongTraceFallBack:
-		return fmt.Errorf("%sLong %d: Refuse, Trim or FallBack allowed", name, c.Long)
+		return fmt.Errorf("%sLong %d: want LongTraceReject, LongTraceTrim or LongTraceFallBack", name, c.Long)
 	case c.Coverage > icrc.Skipped:
-		return fmt.Errorf("%sCoverage %d: AsSent, Without or Skipped allowed", name, c.Coverage)
+		return fmt.Errorf("%sCoverage %d: want AsSent, Without or Skipped", name, c.Coverage)
 	}
 	return CheckCarriage(name+"Carriage", c.Carriage)
 }
@@ -302,7 +302,7 @@ func CheckFastCNP(name string, c fastcnp.Config) error {
 // Taken reports whether memory was taken.
 func (m *Memory) Taken() bool { return m.taken }
 
-// Size returns the i-th of the sizes that Take was given, or its default.
+// Size returns the i-th of the sizes given to Configure, or its default.
 func (m *Memory) Size(i int) int { return m.sizes[i] }
 
 // Seed returns the seed.
