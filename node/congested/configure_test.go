@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
@@ -27,6 +28,11 @@ func TestConfigure(t *testing.T) {
 	}{
 		{"Self6", func(c *congested.Config) { c.Self6 = self4 }},
 		{"Out has a Burst", func(c *congested.Config) { c.Out = node.Rate{Burst: 4} }},
+		{"Own has no field", func(c *congested.Config) { c.Own = new(ioam.Node) }},
+		{"Own: ioam: ", func(c *congested.Config) {
+			c.Own = new(ioam.Node)
+			c.Own.SetNode(64, 1<<24) // 24 bits
+		}},
 		{"PerFlow[3]", func(c *congested.Config) { c.PerFlow[3] = -1 }},
 		{"MaxFlows cannot change", func(c *congested.Config) { c.MaxFlows = 65 }},
 		{"MaxSent cannot change", func(c *congested.Config) { c.MaxSent = 65 }},

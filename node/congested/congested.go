@@ -56,13 +56,13 @@ type Config struct {
 	OnlyMarked bool
 
 	Methods *acl.Map[Method]     // by sender; a sender without one is node.ReasonNoMethod
-	Capable *acl.Map[Capability] // by sender; a sender without one is Unknown
+	Capable *acl.Map[Capability] // by sender; a sender without one is CapabilityUnknown
 	Proxies Proxies              // by sender; with nil every sender is node.ReasonNoProxy
 	PEs     *acl.List            // the ingress PEs that FCNs and PPFCs may go to; with nil none may
 
 	// CannotMark: the node sees packets but cannot change them, such as an agent at a mirror port. Then no Decision has
 	// MarkECN. Packets that need a mark (of senders that do not support Fast CNP, or with Method Mark) are answered by
-	// Fallback instead: Proxy, FCN, PPFC, or Nothing, which gives node.ReasonNotCapable.
+	// Fallback instead: MethodProxy, MethodFCN, MethodPPFC, or NoMethod, which gives node.ReasonNotCapable.
 	CannotMark bool
 	Fallback   Method
 
@@ -73,8 +73,8 @@ type Config struct {
 	PauseIngress bool
 	Pause        time.Duration
 
-	// Own is the node's own record, which is added to the trace in a Fast CNP; nil for none (D14). Receive reads it for
-	// each Fast CNP, so the program may change its fields between two calls.
+	// Own is the node's own record, which is added to the trace in a Fast CNP; nil for none (D14). It has at least one
+	// field. Receive reads it for each Fast CNP, so the program may change its fields between two calls.
 	Own *ioam.Node
 
 	// PerFlow is, by level, the shortest time between two notifications about one flow: the more congested, the more
@@ -97,8 +97,8 @@ type Config struct {
 
 	// FastCNP, Proxy, FCN and PPFC configure the messages. With its InnerSource a Fast CNP or PPFC about
 	// a tunnelled packet goes to the inner source, which a node in the routing domain of the tunnel usually cannot
-	// reach (D17). Proxy messages and FCNs without a UDP source port in their Carriage get an ephemeral one. The
-	// ports and option types also identify arriving messages.
+	// reach (D17). The ports and option types also identify
+	// arriving messages.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config
@@ -170,10 +170,24 @@ func (c *Config) checkFields() error {
 	default:
 		return fmt.Errorf("the Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
-	return cmp.Or(role.CheckTime("RejectedFor", c.RejectedFor),
+	return cmp.Or(c.checkOwn(), role.CheckTime("RejectedFor", c.RejectedFor),
 		role.CheckFastCNP("FastCNP.", c.FastCNP),
 		role.CheckCarriage("Proxy.Carriage", c.Proxy.Carriage),
 		role.CheckCarriage("FCN.Carriage", c.FCN.Carriage), role.CheckCarriage("PPFC.Carriage", c.PPFC.Carriage))
+}
+
+// checkOwn returns an error for an own record that cannot be added to a trace.
+func (c *Config) checkOwn() error {
+	if c.Own == nil {
+		return nil
+	}
+	if c.Own.Type()&^ioam.BitReserved == 0 {
+		return errors.New("Own has no field: want at least one, or nil")
+	}
+	if _, err := c.Own.AppendBinary(nil); err != nil {
+		return fmt.Errorf("Own: %w", err)
+	}
+	return nil
 }
 
 // Counters returns the counters. Any goroutine may read it.

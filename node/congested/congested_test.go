@@ -502,8 +502,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// Proxy messages and FCNs come from an ephemeral UDP port, one a flow, as port 0
-// is often filtered.
+// Proxy messages and FCNs to one node come from one ephemeral UDP port, about any flow (D6): port 0 is often filtered,
+// and no message overtakes an earlier one.
 func TestSourcePort(t *testing.T) {
 	for _, method := range []congested.Config{method(congested.MethodProxy), method(congested.MethodFCN)} {
 		ports := map[uint16]bool{}
@@ -519,7 +519,7 @@ func TestSourcePort(t *testing.T) {
 			require.GreaterOrEqual(t, of[0], uint16(49152))
 			ports[of[0]] = true
 		}
-		require.Greater(t, len(ports), 10)
+		require.Len(t, ports, 1)
 
 		method.Proxy.Carriage.SrcPort, method.FCN.Carriage.SrcPort = 7, 7
 		out, _ := congest(agent(t, method), nil, &event{Frame: tunnelled(t, vxlan, data(t), 5),

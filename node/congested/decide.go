@@ -23,8 +23,9 @@ import (
 // marked with Config.OnlyMarked, the Action is node.NoAction. For the rest the first of these reasons is given:
 // ReasonDisabled; ReasonBroken; ReasonFragment; ReasonNotOurs (a notification to another node);
 // ReasonAcknowledgement; ReasonNotification; ReasonOwnAddress (the node has sent the packet itself); ReasonAddress
-// (the sender's address cannot be answered); the reasons of the method; ReasonLimited. A rejected packet is not
-// charged to any limit.
+// (the sender's address cannot be answered, or the destination is a multicast address); the reasons of the method;
+// ReasonAddress (the message would name the destination of the flow, which others cannot reach: a Fast CNP, a proxy
+// message, or a PPFC without NodeAddress); ReasonLimited. A rejected packet is not charged to any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -32,9 +33,9 @@ import (
 //	FastCNP   no        marked                  ReasonNotCapable
 //	Mark      any       marked                  ReasonNotCapable
 //
-// Limits do not apply to marks: if a limit withholds a Fast CNP from a sender of unknown capability, the reason is
-// ReasonLimited, but the packet is marked: the Action is node.ActionMarked. Otherwise a rejected packet is not marked.
-// For a node that cannot mark see [Config].
+// If a limit or the destination of the flow withholds a Fast CNP from a sender of unknown capability, the reason is
+// ReasonLimited or ReasonAddress, but the packet is marked: the Action is node.ActionMarked. Otherwise a rejected
+// packet is not marked. For a node that cannot mark see [Config].
 //
 // FastCNP and PPFC reject packets from a tunnel with ReasonTunnelled (D17); FCN, and PPFC to the ingress PE, reject all
 // others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is
@@ -46,18 +47,20 @@ import (
 // which has verified its checksum. Any other Parameter Problem to the node is Refused as ReasonDenied, and so is one to
 // another node about a Fast CNP; if the role is off, as ReasonDisabled.
 //
-// With a nil frame, the Event only tells that the queue of Event.Port has reached Event.Level: at level 0 the flows
-// that were stopped or held because of that port are due, see [Role.Due].
+// With a nil frame, the Event only reports that the queue of Event.Port has reached Event.Level: at level 0 the flows
+// that were stopped or held because of that port are due, see [Role.Due]. A role that is off records this as well, with
+// ReasonDisabled.
 func (a *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	e.Now = a.latest.Or(e.Now)
 	switch sent = out; {
-	case f == nil && !a.cfg.Enabled:
-		d.Reason = node.ReasonDisabled
 	case f == nil:
 		if e.Level == 0 {
 			a.paused.releasePort(e.Port)
 		}
-		return sent, d
+		if a.cfg.Enabled {
+			return sent, d
+		}
+		d.Reason = node.ReasonDisabled
 	case e.Observe:
 		a.learnICMP(&d, f, e.Domain, e.Now)
 	default:
@@ -91,16 +94,9 @@ type congestion struct {
 	flow      uint64 // the hash of Flow
 }
 
-// srcPort returns the UDP source port of an FCN or proxy message: the configured one or else an ephemeral port that
-// depends on the flow, as port 0 is reserved and often filtered.
-func (s *congestion) srcPort(configured uint16) uint16 {
-	const ephemeral = 49152 // to 65535 (RFC 6335 section 6)
-	if configured != 0 {
-		return configured
-	}
-	flow := qpmap.Key{FlowKey: s.Flow.FlowKey}
-	return ephemeral + uint16(role.Hash(&flow, 0)&0x3FFF) // unseeded, so that all agents choose the same port
-}
+// mayNameDestination reports whether a message may name the destination of the flow: no builder names an address that
+// others cannot reach.
+func (s *congestion) mayNameDestination() bool { return rocev2.CheckAnswerable(s.Flow.Dst) == nil }
 
 func (a *Role) appendNotification(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !a.cfg.Enabled {
@@ -246,10 +242,14 @@ func (a *Role) appendFastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 		return a.markPacket(b, s)
 	}
 	// FAST section 4 forbids both a Fast CNP and a mark if the sender is known to be capable, and allows both if that
-	// is unknown. Then the packet is marked even if a limit withholds the Fast CNP: a sender that only supports ECN
-	// would not be notified otherwise.
+	// is unknown. Then the packet is marked even if a limit or the flow's destination withholds the Fast CNP: a sender
+	// that only supports ECN would not be notified otherwise.
 	marked := capable == CapabilityUnknown && a.mayMark(s)
-	if !a.isWithinLimits(s, s.flow) {
+	switch {
+	case !s.mayNameDestination():
+		s.MarkECN = marked
+		return b, node.ReasonAddress
+	case !a.isWithinLimits(s, s.flow):
 		s.MarkECN = marked
 		return b, node.ReasonLimited
 	}
@@ -276,12 +276,12 @@ func (a *Role) appendProxyMessage(b []byte, s *congestion) ([]byte, node.Reason)
 		return b, node.ReasonNoProxy
 	case !self.IsValid():
 		return b, node.ReasonNoMethod
+	case !s.mayNameDestination():
+		return b, node.ReasonAddress
 	case !a.isWithinLimits(s, s.flow):
 		return b, node.ReasonLimited
 	}
-	cfg := a.cfg.Proxy
-	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
-	out, err := proxymsg.AppendFor(b, s.frame, self, proxy, level.ToProxy(s.event.Level), cfg)
+	out, err := proxymsg.AppendFor(b, s.frame, self, proxy, level.ToProxy(s.event.Level), a.cfg.Proxy)
 	if err != nil {
 		return b, node.ReasonBroken
 	}
@@ -317,9 +317,7 @@ func (a *Role) appendFCN(b []byte, s *congestion) ([]byte, node.Reason) {
 	case !a.isWithinLimits(s, named):
 		return b, node.ReasonLimited
 	}
-	cfg := a.cfg.FCN
-	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
-	out, err := fcnMessage.AppendPacket(b, a.cfg.Self6, pe, cfg)
+	out, err := fcnMessage.AppendPacket(b, a.cfg.Self6, pe, a.cfg.FCN)
 	if err != nil {
 		return b, node.ReasonBroken
 	}

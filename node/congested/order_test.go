@@ -82,12 +82,13 @@ func TestOrderOfChecks(t *testing.T) {
 	}
 	noSelf6 := fault{"no IPv6 address", node.ReasonNoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
 	tunnelledFault := fault{"tunnelled", node.ReasonTunnelled, inTunnel}
+	noName := fault{"to link-local", node.ReasonAddress, func(c *try) { c.packet.Dst = netip.MustParseAddr("fe80::2") }}
 	limited := fault{"limited", node.ReasonLimited, func(c *try) { c.cfg.Out = node.Rate{PerSecond: 1e-6} }}
 	notCapable := fault{"not ECN-capable", node.ReasonNotCapable, func(c *try) { c.packet.TrafficClass = 0 }}
 	never := map[[2]string]bool{ // faults that exclude each other
 		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
 			"PE out of reach"}: true,
-		{"own packet", "own tunnel"}: true, {"not tunnelled", "label 0"}: true,
+		{"own packet", "own tunnel"}: true, {"not tunnelled", "label 0"}: true, {"to multicast", "to link-local"}: true,
 	}
 	for _, test := range []struct {
 		name   string
@@ -95,16 +96,16 @@ func TestOrderOfChecks(t *testing.T) {
 		setup  func(*try)
 		faults []fault
 	}{
-		{"fastcnp", congested.MethodFastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
+		{"fastcnp", congested.MethodFastCNP, nil, []fault{noSelf6, tunnelledFault, noName, limited}},
 		{"fastcnp, not capable", congested.MethodFastCNP, func(c *try) { c.cfg.Capable = capable(congested.Incapable) },
 			[]fault{noSelf6, tunnelledFault, notCapable}},
 		{"proxy", congested.MethodProxy, nil, []fault{
-			{"no proxy", node.ReasonNoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, limited}},
+			{"no proxy", node.ReasonNoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, noName, limited}},
 		{"fcn", congested.MethodFCN, inTunnel, append(ingress[:4:4],
 			fault{"label 0", node.ReasonUnknownLabel, func(c *try) { c.label = 0 }}, notCapable, noSelf6, limited)},
-		{"ppfc", congested.MethodPPFC, nil, []fault{noSelf6, tunnelledFault, limited}},
+		{"ppfc", congested.MethodPPFC, nil, []fault{noSelf6, tunnelledFault, noName, limited}},
 		{"ppfc to the ingress", congested.MethodPPFC, func(c *try) { c.tunnelled, c.cfg.PauseIngress = true, true },
-			append(ingress[:4:4], noSelf6, limited)},
+			append(ingress[:4:4], noSelf6, noName, limited)},
 		{"mark", congested.MethodMark, nil, []fault{notCapable}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -140,7 +141,8 @@ func TestOrderOfChecks(t *testing.T) {
 					require.Equal(t, []byte{1}, out, row)
 					before[refused(one.reason)]++
 					if d.MarkECN {
-						require.Equal(t, "fastcnp: limited, limited", row)
+						require.Contains(t, []string{"fastcnp: limited, limited", "fastcnp: to link-local, limited",
+							"fastcnp: to link-local, to link-local"}, row)
 						before[marked]++
 					}
 					require.Equal(t, before, counted(a), row)

@@ -61,6 +61,8 @@ func (a *Role) appendPause(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonTunnelled
 	case !something:
 		return b, node.NoReason
+	case !a.cfg.PPFC.NodeAddress && !s.mayNameDestination():
+		return b, node.ReasonAddress
 	case !a.isWithinLimits(s, s.flow):
 		return b, node.ReasonLimited
 	}

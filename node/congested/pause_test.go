@@ -262,6 +262,16 @@ func TestResumeAfterChange(t *testing.T) {
 	require.Equal(t, []byte{1}, out)
 	require.Equal(t, node.Decision{Action: node.ActionRefused, Reason: node.ReasonDisabled}, d)
 	require.NoError(t, a.Configure(cfg))
+	out, d = a.Due(nil, now)
+	require.Equal(t, node.ActionSent, d.Action, "the level was 0 while the role was off")
+	_, n := ofPPFC(t, out)
+	require.Equal(t, ppfc.Resume, n.Type)
+	require.Empty(t, resumes(t, a, 3))
+	require.Zero(t, a.Counters().Load(forgotten))
+
+	a = stopped()
+	require.NoError(t, a.Configure(congested.Config{}))
+	require.NoError(t, a.Configure(cfg))
 	require.Len(t, resumes(t, a, 3), 1)
 	require.Zero(t, a.Counters().Load(forgotten))
 

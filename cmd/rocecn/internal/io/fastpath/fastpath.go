@@ -85,7 +85,7 @@ type Answered struct {
 	Notification    uint64
 	NoMethod        uint64 // no policy for the sender, or one other than Mark over IPv4
 	OwnAddress      uint64 // source is the node's own address
-	Address         uint64 // source cannot be answered
+	Address         uint64 // source cannot be answered, or a Fast CNP cannot name the destination
 	Routed          uint64 // has a Routing header, which the kernel does not evaluate
 	NotCapable      uint64 // neither the sender supports Fast CNPs nor the packet ECN
 	Limited         uint64 // the flow had a Fast CNP within PerFlow

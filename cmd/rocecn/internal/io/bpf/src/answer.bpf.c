@@ -134,7 +134,7 @@ enum {
 	NOTIFICATION,
 	NO_METHOD,	 /* no policy for the sender, or none that IPv4 supports */
 	OWN_ADDRESS,
-	ADDRESS,	 /* the sender's address cannot be answered */
+	ADDRESS,	 /* the sender cannot be answered, or the destination not be named */
 	ROUTED,		 /* has a Routing header: its final destination is not evaluated */
 	NOT_CAPABLE,	 /* neither the sender supports Fast CNPs nor the packet ECN */
 	LIMITED,
@@ -371,6 +371,8 @@ int egress(struct __sk_buff *skb)
 	}
 	if (p.routed) {
 		count(ROUTED);
+	} else if (!reachable(p.dst)) { /* a Fast CNP would name it */
+		count(ADDRESS);
 	} else if (!ready(&p, level)) {
 		count(LIMITED);
 	} else {
@@ -379,7 +381,7 @@ int egress(struct __sk_buff *skb)
 		count(bpf_clone_redirect(skb, loopback, BPF_F_INGRESS) ? NOT_COPIED : COPIED);
 		skb->mark = was;
 	}
-	/* Limits do not apply to marks, which a sender that only supports ECN needs. */
+	/* A sender that only supports ECN needs the mark, also if there is no Fast CNP. */
 	if (policy == NOTIFY_AND_MARK)
 		mark(skb);
 	return TC_ACT_UNSPEC;
