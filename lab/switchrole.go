@@ -68,7 +68,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		Pause: n.cfg.Pausing.For, Seed: n.seed(),
 	}
 	if n.cfg.Variant.recordsOwn() {
-		n.roles.own.SetQueueDepth(0) // until a packet experiences congestion: Configure rejects a record without a field
+		n.roles.own.SetQueueDepth(0) // until a packet meets congestion: a record needs a field
 		cfg.Own = &n.roles.own
 	}
 	if n.cfg.Rejects {

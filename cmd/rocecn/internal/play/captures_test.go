@@ -258,7 +258,7 @@ func TestIngressFlood(t *testing.T) {
 	require.Zero(t, count["sent "])
 }
 
-// Every role reads each capture in testdata to its end. The roles have addresses and queue pairs of messages.pcap, so that
+// Every role reads each capture in testdata to its end. The roles have addresses and queue pairs of messages.pcap, so
 // each takes the actions of its kind.
 func TestRolesOnCaptures(t *testing.T) {
 	const (
