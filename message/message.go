@@ -20,8 +20,6 @@
 package message
 
 import (
-	"errors"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
@@ -172,13 +170,17 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	if err == nil {
 		return m.decodeTransport(&c)
 	}
-	fcnPort, proxyPort := c.udpPorts()
-	datagramErr := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort)
-	if datagramErr == nil {
-		return m.decodeDatagram(err, fcnPort, &c)
+	other := isOther(err)
+	if hasUDP(err, other) {
+		fcnPort, proxyPort := c.udpPorts()
+		datagramErr := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort)
+		if datagramErr == nil {
+			return m.decodeDatagram(err, fcnPort, &c)
+		}
+		err, other = datagramErr, isOther(datagramErr)
 	}
 	m.frame.Decode(b, o)
-	err = m.decodeNeither(&m.frame, datagramErr)
+	err = m.decodeNeither(&m.frame, err, other)
 	if m.Kind != Other || m.frame.Tunnels().Len() == 0 { // there are none with o.Outer
 		return err
 	}
@@ -194,7 +196,7 @@ func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	v := f.Outer()
 	if v.Mirrored() {
 		m.Verified = false
-		return m.decodeNeither(f, rocev2.ErrMirrored)
+		return m.decodeNeither(f, rocev2.ErrMirrored, true)
 	}
 	return m.decodeView(f, v, &c)
 }
@@ -296,14 +298,26 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 	return err
 }
 
+// isOther reports whether an error of Packet.Decode or Datagram.Decode means other traffic.
+func isOther(err error) bool { return wireerr.Is(err, rocev2.ErrNotRoCEv2) }
+
 // decodeOther decodes a packet that is not RoCEv2 because of err.
 func (m *Message) decodeOther(f *rocev2.Frame, v rocev2.View, err error, c *Config) error {
-	fcnPort, proxyPort := c.udpPorts()
-	if err := v.Datagram(&m.Packet.Datagram, rocev2.Port, fcnPort, proxyPort); err != nil {
-		return m.decodeNeither(f, err)
+	other := isOther(err)
+	if hasUDP(err, other) {
+		fcnPort, proxyPort := c.udpPorts()
+		datagramErr := v.Datagram(&m.Packet.Datagram, rocev2.Port, fcnPort, proxyPort)
+		if datagramErr == nil {
+			return m.decodeDatagram(err, fcnPort, c)
+		}
+		err, other = datagramErr, isOther(datagramErr)
 	}
-	return m.decodeDatagram(err, fcnPort, c)
+	return m.decodeNeither(f, err, other)
 }
+
+// hasUDP reports whether a packet that is not RoCEv2 because of err may have a UDP header. If it has none, decoding a
+// datagram would return err again.
+func hasUDP(err error, other bool) bool { return !other || err == rocev2.ErrPort }
 
 // decodeDatagram decodes a datagram that is not RoCEv2 because of err.
 func (m *Message) decodeDatagram(err error, fcnPort uint16, c *Config) error {
@@ -346,11 +360,12 @@ func (m *Message) verifyChecksum(c *Config) error {
 	return err
 }
 
-// decodeNeither decodes a frame that, because of err, has no datagram to one of the ports. It may be flow control.
-func (m *Message) decodeNeither(f *rocev2.Frame, err error) error {
+// decodeNeither decodes a frame that, because of err, has no datagram to one of the ports. If that is other traffic, it
+// may be flow control.
+func (m *Message) decodeNeither(f *rocev2.Frame, err error, other bool) error {
 	m.Kind, m.Reach = Broken, ReachNothing
 	switch {
-	case !errors.Is(err, rocev2.ErrNotRoCEv2):
+	case !other:
 	case f.EtherType() == pfc.EtherType:
 		return m.decodeControl(f.LinkPayload(), err)
 	default:

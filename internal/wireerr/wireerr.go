@@ -2,7 +2,11 @@
 // once, at start-up, so that returning it allocates nothing.
 package wireerr
 
-import "github.com/rocecn/rocecn"
+import (
+	"errors"
+
+	"github.com/rocecn/rocecn"
+)
 
 // The roots, short.
 var (
@@ -17,6 +21,15 @@ var (
 // matches with itself and with each of its roots.
 func New(pkg, field, reason string, roots ...error) error {
 	return &rocecn.Error{Package: pkg, Field: field, Reason: reason, Roots: roots}
+}
+
+// Is is [errors.Is], and much faster if target is the first root of err and both come from New.
+func Is(err, target error) bool {
+	e, ok := err.(*rocecn.Error)
+	if root, isError := target.(*rocecn.Error); ok && isError && len(e.Roots) > 0 && e.Roots[0] == root {
+		return true
+	}
+	return errors.Is(err, target)
 }
 
 // If returns err if the condition holds, otherwise nil: a term of the
