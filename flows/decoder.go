@@ -66,14 +66,13 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 		t == bth.TransportRD {
 		return false
 	}
-	var h bth.Header
-	extended, _ := h.Decode(udp[wire.UDPSize:]) // cannot fail: the octets are there
-	payload := length - wire.UDPSize - bth.Size - op.HeaderLen() - int(h.Pad) - wire.ICRCSize
+	h, extended := udp[wire.UDPSize:], udp[wire.UDPSize+bth.Size:]
+	payload := payloadLen(h, length)
 	if payload < 0 {
 		return false
 	}
-	p.readIPHeader(ip, h.DestQP)
-	p.readBTH(&h, payload)
+	p.readIPHeader(ip, wire.DestQP(h))
+	p.readBTH(h, payload)
 	p.truncated, p.pkt.SrcPort = false, wire.SrcPort(udp)
 	p.vlan, p.pcp = 0, 0
 	d.readMACs(p)
@@ -126,8 +125,7 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		}
 		return true
 	}
-	h := &d.m.Packet.BTH
-	d.readTransport(p, &h.Header)
+	d.readTransport(p)
 	switch d.m.Kind {
 	case message.UnknownOption: // most likely a Fast CNP with another option type: its flow is unknown
 		p.kind, p.about = fastKind, key{QP: withoutQP}
@@ -143,7 +141,7 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		p.kind, p.about = ppfcKind, keyOf(about)
 		return true
 	}
-	d.readHeaders(p, h)
+	d.readHeaders(p, &d.m.Packet.BTH)
 	return p.kind != otherTraffic
 }
 
@@ -175,10 +173,10 @@ func (p *Packet) readIPHeader(ip []byte, qp uint32) {
 var mappedPrefix = [16]byte{10: 0xFF, 11: 0xFF}
 
 // readTransport sets the fields of the frame, IP and BTH headers.
-func (d *Decoder) readTransport(p *Packet, h *bth.Header) {
+func (d *Decoder) readTransport(p *Packet) {
 	u := &d.m.Packet.Datagram
-	d.readAddresses(p, h.DestQP)
-	p.readBTH(h, int(u.Length)-wire.UDPSize-bth.Size-h.Opcode.HeaderLen()-int(h.Pad)-wire.ICRCSize)
+	d.readAddresses(p, wire.DestQP(u.Data))
+	p.readBTH(u.Data, payloadLen(u.Data, int(u.Length)))
 	p.truncated, p.pkt.SrcPort = u.Truncated, u.SrcPort
 	p.vlan, p.pcp = 0, 0
 	if id, priority, ok := d.f.VLAN(); ok {
@@ -188,10 +186,17 @@ func (d *Decoder) readTransport(p *Packet, h *bth.Header) {
 	p.readIngress(u.Outer)
 }
 
+// payloadLen returns the length of the payload after a BTH in a datagram with this UDP length. It is negative if the
+// headers do not fit.
+func payloadLen(h []byte, length int) int {
+	return length - wire.UDPSize - bth.Size - bth.Opcode(h[0]).HeaderLen() - int(wire.PadCount(h)) - wire.ICRCSize
+}
+
 // readBTH sets the fields of the BTH except the queue pair, and the payload length in octets.
-func (p *Packet) readBTH(h *bth.Header, payload int) {
-	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[h.Opcode].kind, h.Opcode, h.PSN, h.AckReq
-	p.pkt.PKey, p.pkt.Payload = h.PKey, uint32(max(payload, 0))
+func (p *Packet) readBTH(h []byte, payload int) {
+	op := bth.Opcode(h[0])
+	p.kind, p.pkt.Opcode, p.pkt.PSN, p.pkt.AckReq = roles[op].kind, op, wire.PSN(h), wire.AckReq(h)
+	p.pkt.PKey, p.pkt.Payload = wire.PKey(h), uint32(max(payload, 0))
 	p.icrcWrong, p.noHeaders = false, false
 }
 
@@ -262,15 +267,14 @@ func (d *Decoder) decodeTruncated(p *Packet) bool {
 	if d.m.Reach == message.ReachNothing || u.DstPort != rocev2.Port || !u.Truncated || len(u.Data) < bth.Size {
 		return false
 	}
-	var h bth.Header
-	h.Decode(u.Data) // cannot fail with 12 octets
-	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 {
+	op := bth.Opcode(u.Data[0])
+	if int(u.Length) < wire.UDPSize+bth.Size+op.HeaderLen()+wire.ICRCSize {
 		return false // invalid even without truncation
 	}
-	d.readTransport(p, &h)
+	d.readTransport(p)
 	p.noHeaders = true
 	p.pkt.DMA, p.pkt.SrcQP, p.pkt.Syndrome = 0, 0, 0
-	if h.Opcode == bth.CNP { // a PPFC without its address: other CNPs would be valid
+	if op == bth.CNP { // a PPFC without its address: other CNPs would be valid
 		p.kind, p.about = ppfcKind, key{QP: withoutQP}
 	}
 	return p.kind != otherTraffic
