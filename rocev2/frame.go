@@ -63,12 +63,12 @@ func (f *Frame) walk() {
 		}
 		w.err = err
 	}
-	w.ethernet, w.ethernetEnd = 0, 0
+	end := 0
 	if f.options.Link == LinkEthernet {
-		w.ethernetEnd = w.link
+		end = w.link
 	}
-	w.outerEthernet, w.outerEthernetEnd = w.ethernet, w.ethernetEnd
-	if !f.options.Outer && w.err == errNotUDP && w.proto == wire.ProtoGRE {
+	w.ethernet, w.ethernetEnd, w.outerEthernet, w.outerEthernetEnd = 0, end, 0, end
+	if w.proto == wire.ProtoGRE && !f.options.Outer && w.err == errNotUDP { // errors compare slowly
 		w.descendMirrors(b)
 	}
 }

@@ -73,9 +73,9 @@ func (t *trail) last(b []byte) []byte {
 // EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType and the first
 // two octets of the IP header. The function is small enough to be inlined.
 func plainUDP(b []byte, ip int, first uint32) (udp, end int) {
-	if len(b) >= ip+wire.IPv4Size+wire.UDPSize {
+	if len(b) >= ip+minPlain {
 		switch {
-		case first>>12 == wire.EtherIPv6<<4|wire.IPv6 && b[ip+6] == wire.ProtoUDP:
+		case first>>12 == plainIPv6 && b[ip+6] == wire.ProtoUDP:
 			return ip + wire.IPv6Size, ip + wire.IPv6Size + int(be.Uint16(b[ip+4:]))
 		case first>>8 == plainIPv4 && be.Uint32(b[ip+6:])&fragmentOrProto == wire.ProtoUDP:
 			return ip + wire.IPv4Size, ip + int(be.Uint16(b[ip+2:]))
@@ -85,6 +85,8 @@ func plainUDP(b []byte, ip int, first uint32) (udp, end int) {
 }
 
 const (
+	minPlain        = wire.IPv4Size + wire.UDPSize
+	plainIPv6       = wire.EtherIPv6<<4 | wire.IPv6                      // EtherType and version
 	plainIPv4       = wire.EtherIPv4<<8 | wire.IPv4<<4 | wire.IPv4Size/4 // EtherType, version and IHL without options
 	fragmentOrProto = wire.FragmentBits<<16 | 0xFF                       // of 4 octets: flags and offset, TTL, protocol
 )
@@ -93,7 +95,7 @@ const (
 // a Fast CNP, Hop-by-Hop Options in data with an IOAM trace, or Routing.
 func extendedUDP(b []byte, ip int, first uint32) (udp, end int) {
 	const ext = wire.IPv6Size
-	if first>>12 != wire.EtherIPv6<<4|wire.IPv6 || len(b) < ip+ext+wire.ExtensionUnit {
+	if first>>12 != plainIPv6 || len(b) < ip+ext+wire.ExtensionUnit {
 		return 0, 0
 	}
 	h := (*[ext + wire.ExtensionUnit]byte)(b[ip:])
@@ -114,8 +116,11 @@ func firstBranch(b []byte, link LinkType) (ip, udp, end int) {
 		if udp, end = plainUDP(b, wire.EthernetSize, first); udp == 0 {
 			udp, end = extendedUDP(b, wire.EthernetSize, first)
 		}
-	case link == LinkIP && len(b) >= 2:
-		first := uint32(wire.VersionEther(wire.VersionField(b)))<<16 | uint32(be.Uint16(b))
+	case link == LinkIP && len(b) >= minPlain:
+		first := uint32(plainIPv4 << 8)
+		if b[0] != wire.IPv4<<4|wire.IPv4Size/4 {
+			first = wire.EtherIPv6<<16 | uint32(be.Uint16(b))
+		}
 		if udp, end = plainUDP(b, 0, first); udp == 0 {
 			udp, end = extendedUDP(b, 0, first)
 		}
@@ -223,16 +228,18 @@ func (t *trail) pass(w *walk) {
 func (w *walk) header(b []byte) error {
 	h, fault := wire.ReadIP(b[:w.stop], w.ip, w.version)
 	w.udp, w.routed = h.End, h.Routed
-	if fault != wire.FaultNone && fault < wire.FaultFragment {
+	switch {
+	case fault == wire.FaultNone:
+		w.proto = h.Protocol
+		w.ends(h.Limit)
+		return nil
+	case fault >= wire.FaultFragment:
+		w.proto = h.Protocol
+		w.ends(h.Limit)
+	default:
 		w.end = h.Limit
-		return faults[fault]
 	}
-	w.proto = h.Protocol
-	w.ends(h.Limit)
-	if fault != wire.FaultNone {
-		return faults[fault]
-	}
-	return nil
+	return faults[fault]
 }
 
 // faults has the errors of the faults of an IP header.

@@ -13,7 +13,8 @@ func IsMPLS(ether uint16) bool { return ether == EtherMPLS || ether == EtherMPLS
 // size octets without tags, and its EtherType is at b[at:]. ok is false if the header or a tag is truncated.
 func SkipTags(b []byte, at, size int) (end int, ether uint16, ok bool) {
 	for end = size; end <= len(b); at, end = end+2, end+TagSize {
-		if ether = be.Uint16(b[at:]); !IsTag(ether) {
+		ether = be.Uint16(b[at:])
+		if ether == EtherIPv6 || ether == EtherIPv4 || !IsTag(ether) {
 			return end, ether, true
 		}
 	}

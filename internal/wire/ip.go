@@ -78,10 +78,10 @@ func FlowLabel(ip []byte) uint32 {
 
 // Addresses returns source and destination of an IP packet, or two zero Addrs if [Version] returns 0.
 func Addresses(ip []byte) (src, dst netip.Addr) {
-	switch Version(ip) {
-	case IPv6:
+	switch {
+	case len(ip) >= IPv6Size && IsIPv6(ip):
 		return netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40]))
-	case IPv4:
+	case Version(ip) == IPv4:
 		return netip.AddrFrom4([4]byte(ip[12:16])), netip.AddrFrom4([4]byte(ip[16:20]))
 	}
 	return src, dst
@@ -130,18 +130,18 @@ type Headers struct {
 func ReadIP(b []byte, at int, version uint8) (h Headers, fault Fault) {
 	there := len(b) - at
 	if version == IPv6 {
-		if there >= IPv6Size && IsIPv6(b[at:]) {
-			ip := (*[IPv6Size]byte)(b[at:])
-			h = Headers{at + IPv6Size, at + IPv6Size + int(be.Uint16(ip[4:])), ip[6], false}
-			if h.Protocol != ProtoUDP {
-				return h.skip(b)
-			}
-			return h, FaultNone
+		if there < IPv6Size {
+			return Headers{End: at, Limit: len(b)}, FaultIPv6Size
 		}
-		if fault = FaultVersion; there < IPv6Size {
-			fault = FaultIPv6Size
+		ip := (*[IPv6Size]byte)(b[at:])
+		if !IsIPv6(ip[:]) {
+			return Headers{End: at, Limit: len(b)}, FaultVersion
 		}
-		return Headers{End: at, Limit: len(b)}, fault
+		h = Headers{at + IPv6Size, at + IPv6Size + int(be.Uint16(ip[4:])), ip[6], false}
+		if h.Protocol != ProtoUDP {
+			return h.skip(b)
+		}
+		return h, FaultNone
 	}
 	if there < IPv4Size {
 		return Headers{End: at, Limit: len(b)}, FaultIPv4Size
