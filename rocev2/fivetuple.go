@@ -69,7 +69,7 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 		t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
 	}
 	t.Protocol = w.proto
-	if w.proto == wire.ProtoTCP || w.proto == wire.ProtoUDP {
+	if w.proto == wire.ProtoUDP || w.proto == wire.ProtoTCP {
 		ports := be.Uint32(b[w.udp:])
 		t.SrcPort, t.DstPort = uint16(ports>>16), uint16(ports)
 	}

@@ -101,9 +101,10 @@ const (
 // linkEnd returns the end of the link-layer header of b, VLAN tags included, and the IP version that it announces.
 // With errNotIP it returns the end and the last EtherType.
 func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err error) {
-	switch l {
-	case LinkEthernet:
+	if l == LinkEthernet { // most frames
 		return etherEnd(b, 12, wire.EthernetSize, errFrame)
+	}
+	switch l {
 	case LinkIP:
 		if len(b) > 0 {
 			version = wire.VersionField(b)

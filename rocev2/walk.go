@@ -228,18 +228,16 @@ func (t *trail) pass(w *walk) {
 func (w *walk) header(b []byte) error {
 	h, fault := wire.ReadIP(b[:w.stop], w.ip, w.version)
 	w.udp, w.routed = h.End, h.Routed
-	switch {
-	case fault == wire.FaultNone:
-		w.proto = h.Protocol
-		w.ends(h.Limit)
-		return nil
-	case fault >= wire.FaultFragment:
-		w.proto = h.Protocol
-		w.ends(h.Limit)
-	default:
+	if fault != wire.FaultNone && fault < wire.FaultFragment {
 		w.end = h.Limit
+		return faults[fault]
 	}
-	return faults[fault]
+	w.proto = h.Protocol
+	w.ends(h.Limit)
+	if fault != wire.FaultNone {
+		return faults[fault]
+	}
+	return nil
 }
 
 // faults has the errors of the faults of an IP header.

@@ -13,7 +13,7 @@ func IsMPLS(ether uint16) bool { return ether == EtherMPLS || ether == EtherMPLS
 // size octets without tags, and its EtherType is at b[at:]. ok is false if the header or a tag is truncated.
 func SkipTags(b []byte, at, size int) (end int, ether uint16, ok bool) {
 	for end = size; end <= len(b); at, end = end+2, end+TagSize {
-		ether = be.Uint16(b[at:])
+		ether = uint16(b[at])<<8 | uint16(b[at+1])
 		if ether == EtherIPv6 || ether == EtherIPv4 || !IsTag(ether) {
 			return end, ether, true
 		}
