@@ -299,7 +299,7 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 }
 
 // isOther reports whether an error of Packet.Decode or Datagram.Decode means other traffic.
-func isOther(err error) bool { return wireerr.Is(err, rocev2.ErrNotRoCEv2) }
+func isOther(err error) bool { return wireerr.HasRoot(err, rocev2.ErrNotRoCEv2) }
 
 // decodeOther decodes a packet that is not RoCEv2 because of err.
 func (m *Message) decodeOther(f *rocev2.Frame, v rocev2.View, err error, c *Config) error {

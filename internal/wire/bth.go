@@ -1,7 +1,7 @@
 package wire
 
-// The functions below read single fields of a BTH (IBTA section 9.2), whose 12 octets must be there. Package bth
-// decodes the whole header.
+// The functions below read single fields of a complete BTH (IBTA section 9.2), which has 12 octets. Package bth decodes
+// the whole header.
 
 // PadCount returns the number of pad octets after the payload, 0 to 3.
 func PadCount(bth []byte) uint8 { return bth[1] >> 4 & 3 }

@@ -23,13 +23,14 @@ func New(pkg, field, reason string, roots ...error) error {
 	return &rocecn.Error{Package: pkg, Field: field, Reason: reason, Roots: roots}
 }
 
-// Is is [errors.Is], and much faster if target is the first root of err and both come from New.
-func Is(err, target error) bool {
+// HasRoot reports whether [errors.Is] matches err with root. It is much faster than errors.Is if root is the first
+// root of err and both come from New.
+func HasRoot(err, root error) bool {
 	e, ok := err.(*rocecn.Error)
-	if root, isError := target.(*rocecn.Error); ok && isError && len(e.Roots) > 0 && e.Roots[0] == root {
+	if r, isError := root.(*rocecn.Error); ok && isError && len(e.Roots) > 0 && e.Roots[0] == r {
 		return true
 	}
-	return errors.Is(err, target)
+	return errors.Is(err, root)
 }
 
 // If returns err if the condition holds, otherwise nil: a term of the
