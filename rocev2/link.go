@@ -134,13 +134,15 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 // the header or a VLAN tag is truncated.
 func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ether uint16, err error) {
 	end, ether, ok := wire.SkipTags(b, at, size)
-	if !ok {
+	switch {
+	case !ok:
 		return 0, 0, ether, short
+	case ether == wire.EtherIPv6:
+		return end, wire.IPv6, ether, nil
+	case ether == wire.EtherIPv4:
+		return end, wire.IPv4, ether, nil
 	}
-	if version = wire.EtherVersion(ether); version == 0 {
-		err = errNotIP
-	}
-	return end, version, ether, err
+	return end, 0, ether, errNotIP
 }
 
 // familyVersion returns the IP version of an address family. The number for
