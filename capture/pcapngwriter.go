@@ -90,9 +90,9 @@ func (p *PcapngWriter) AddInterface(i Interface) (number int, err error) {
 }
 
 // Write writes a packet of an interface, with a comment unless that is "". Link and Unit of the record do not matter.
-// An OrigLen below the length of Data, such as 0, stands for that length. A time before 1970, or one
-// whose number of units since then exceeds 63 bits (in nanoseconds from April 2262 on), is written as 0. Data of more than 256 KiB, which no reader takes, a comment over 65532 octets and an
-// unknown interface are errors, and nothing is written.
+// An OrigLen below the length of Data, such as 0, stands for that length. A time before 1970, or with a number of units
+// since then that exceeds 63 bits (in nanoseconds from April 2262 on), is written as 0. Data of more than 256 KiB,
+// which no reader accepts, a comment over 65532 octets and an unknown interface are errors, and nothing is written.
 func (p *PcapngWriter) Write(number int, r *Record, comment string) error {
 	switch {
 	case number < 0 || number >= len(p.interfaces):

@@ -41,7 +41,7 @@ const (
 	QueuePair                      // RoCEv2 packets to the queue pair DestQP
 	Ours                           // FCN and proxy messages
 	Pairs                          // RoCEv2 packets that teach queue pairs: not those in a message that want no answer
-	Flows                          // packets that package flows counts: RoCEv2 and Ours, PFC and PAUSE frames, all in tunnels
+	Flows                          // packets counted by package flows: RoCEv2, Ours, PFC and PAUSE, all in tunnels
 )
 
 var selections = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs", "flows"}

@@ -329,8 +329,8 @@ func (n *Network) RunAt(at sim.Time, f func()) {
 	n.Sim.Schedule(at, sim.Application, n.Sim.Add(do(f)), 0)
 }
 
-// recordPacket adds an arrival to the print: its time, node and content. The content is all octets of a packet that has octets,
-// and for data and acknowledgements the fields from which their octets are built.
+// recordPacket adds an arrival to the print: its time, node and content. The content is all octets of a packet that
+// has octets, and for data and acknowledgements the fields from which their octets are built.
 func (n *Network) recordPacket(p *Port, k *packet) {
 	n.count.Hops++
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)

@@ -238,7 +238,8 @@ func TestTrace(t *testing.T) {
 			n.Until(n.Sim.Now() + 100*sim.Nanosecond)
 			for _, h := range n.Hosts()[:2] {
 				for w := range h.port.peer.wire.n {
-					k := n.pool.packetAt(h.port.peer.wire.ring[(h.port.peer.wire.head+w)&(len(h.port.peer.wire.ring)-1)].r)
+					wire := &h.port.peer.wire
+					k := n.pool.packetAt(wire.ring[(wire.head+w)&(len(wire.ring)-1)].r)
 					if k.kind != message {
 						continue
 					}

@@ -174,7 +174,7 @@ func (d *Datagrams) packet(i int) (p Packet, ok bool) {
 		Src: from.Addr(), SrcPort: from.Port(), Dst: d.local.Addr(), DstPort: d.local.Port(),
 		Flags: 2, Checksum: 1, Data: d.in.message(i), // Don't Fragment; to be computed
 	}
-	d.in.beside(i, func(level, kind int32, data []byte) {
+	d.in.forEachControl(i, func(level, kind int32, data []byte) {
 		switch {
 		case level == unix.SOL_SOCKET && kind == unix.SCM_TIMESTAMPNS:
 			p.Time = timeOf(data)

@@ -73,8 +73,8 @@ func (r *receiver) receive() (int, error) {
 // message returns the octets of a message, with the room in front of them.
 func (r *receiver) message(i int) []byte { return r.memory[i*r.slot:][:r.room+int(r.messages[i].n)] }
 
-// beside calls f with each thing that the kernel says beside a message.
-func (r *receiver) beside(i int, f func(level, kind int32, data []byte)) {
+// forEachControl calls f with each thing that the kernel says beside a message.
+func (r *receiver) forEachControl(i int, f func(level, kind int32, data []byte)) {
 	for b := r.controls[i][:r.messages[i].msg.Controllen]; len(b) > 0; {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(b)
 		if err != nil {

@@ -47,5 +47,5 @@ func TestRawWithoutIPv6(t *testing.T) {
 		require.NoError(t, raw.Close())
 	}
 	p, _ := poll(t, in)
-	take(t, p, 2)
+	takePackets(t, p, 2)
 }

@@ -16,8 +16,8 @@ type Packets struct{ Source }
 // OpenPackets returns errors.ErrUnsupported.
 func OpenPackets(PacketConfig) (*Packets, error) { return nil, errors.ErrUnsupported }
 
-// Up returns false.
-func (*Packets) Up() bool { return false }
+// IsUp returns false.
+func (*Packets) IsUp() bool { return false }
 
 // Datagrams is a [Source] of the datagrams that a UDP or ICMPv6 socket receives, on Linux.
 type Datagrams struct{ Source }

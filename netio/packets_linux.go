@@ -150,7 +150,7 @@ func (p *Packets) receive(packets []Packet) (int, error) {
 		data := p.in.message(i)
 		var at time.Time
 		var aux []byte
-		p.in.beside(i, func(level, kind int32, data []byte) {
+		p.in.forEachControl(i, func(level, kind int32, data []byte) {
 			switch {
 			case level == unix.SOL_SOCKET && kind == unix.SCM_TIMESTAMPNS:
 				at = timeOf(data)
@@ -244,8 +244,8 @@ func (p *Packets) count() {
 	}
 }
 
-// Up reports whether the interface, which may have been renamed, exists and is up.
-func (p *Packets) Up() bool {
+// IsUp reports whether the interface, which may have been renamed, exists and is up.
+func (p *Packets) IsUp() bool {
 	var i unix.Ifreq
 	i.SetUint32(uint32(p.index))
 	return p.index == 0 || unix.IoctlIfreq(p.fd, unix.SIOCGIFNAME, &i) == nil &&

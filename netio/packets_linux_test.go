@@ -84,8 +84,8 @@ func poll(t *testing.T, sources ...Source) (p *Poll, stop func()) {
 	return p, stop
 }
 
-// take returns copies of the next n packets of all sources.
-func take(t *testing.T, p *Poll, n int) (packets []Packet) {
+// takePackets returns copies of the next n packets of all sources.
+func takePackets(t *testing.T, p *Poll, n int) (packets []Packet) {
 	t.Helper()
 	for len(packets) < n {
 		_, batch, err := p.Next(wiretest.Patience)
@@ -111,7 +111,7 @@ func TestFrames(t *testing.T) {
 		for _, octets := range []string{untagged, tagged, stacked, untagged} {
 			frame := wiretest.Hex(t, octets)
 			socket.Send(t, frame)
-			p := take(t, far, 1)[0]
+			p := takePackets(t, far, 1)[0]
 			require.Equal(t, frame, p.Data)
 			require.EqualValues(t, len(frame), p.OrigLen)
 			require.False(t, p.Cut())
@@ -121,7 +121,7 @@ func TestFrames(t *testing.T) {
 			require.Equal(t, index(t, "far"), p.Interface)
 			require.False(t, p.Outgoing)
 
-			both := take(t, every, 2)
+			both := takePackets(t, every, 2)
 			for i, name := range []string{"near", "far"} {
 				require.Equal(t, frame, both[i].Data)
 				require.Equal(t, index(t, name), both[i].Interface)
@@ -145,7 +145,7 @@ func TestEnd(t *testing.T) {
 		for range sent {
 			socket.Send(t, wiretest.Hex(t, tagged))
 		}
-		take(t, witness, sent)
+		takePackets(t, witness, sent)
 		stop()
 		read := 0
 		_, batch, err := p.Next(-1)
@@ -172,7 +172,7 @@ func TestEndMeanwhileCounted(t *testing.T) {
 	for range sent {
 		socket.Send(t, wiretest.Hex(t, tagged))
 	}
-	take(t, witness, sent)
+	takePackets(t, witness, sent)
 	require.NoError(t, in.Stop())
 	in.mu.Lock()
 	s := wiretest.Must(unix.GetsockoptTpacketStats(in.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS))(t)
@@ -215,8 +215,8 @@ func TestDirection(t *testing.T) {
 			p, stop := poll(t, in)
 			lo.Send(t, wiretest.Hex(t, untagged))
 			socket.Send(t, wiretest.Hex(t, untagged))
-			take(t, atLo, 1)
-			take(t, atFar, 1)
+			takePackets(t, atLo, 1)
+			takePackets(t, atFar, 1)
 			stop()
 			var got []string
 			_, batch, err := p.Next(-1)
@@ -268,12 +268,12 @@ func TestFilterAndSnap(t *testing.T) {
 			require.NoError(t, err)
 		}
 
-		require.Equal(t, withTag, take(t, far, 1)[0].Data)
-		p := take(t, cut, 1)[0]
+		require.Equal(t, withTag, takePackets(t, far, 1)[0].Data)
+		p := takePackets(t, cut, 1)[0]
 		require.Equal(t, withTag[:64], p.Data) // the tag comes on top
 		require.EqualValues(t, len(withTag), p.OrigLen)
 		require.True(t, p.Cut())
-		both := take(t, every, 2)
+		both := takePackets(t, every, 2)
 		require.Equal(t, withTag, both[0].Data)
 		require.Equal(t, frame[14:], both[1].Data)
 		require.Equal(t, capture.Raw, both[1].Link)
@@ -312,14 +312,14 @@ func TestAway(t *testing.T) {
 		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
 		frame := wiretest.Hex(t, untagged)
 		for _, end := range []string{"link set far down", "link del far"} {
-			require.True(t, in.Up())
+			require.True(t, in.IsUp())
 			socket.Send(t, frame)
-			take(t, witness, 1)
+			takePackets(t, witness, 1)
 			ip(t, end)
-			take(t, p, 1)
+			takePackets(t, p, 1)
 			_, _, err := p.Next(wiretest.Patience)
 			require.Equal(t, ErrAway, err)
-			require.False(t, in.Up())
+			require.False(t, in.IsUp())
 			if end == "link set far down" {
 				_, _, err = witness.Next(wiretest.Patience)
 				require.Equal(t, ErrAway, err)

@@ -43,9 +43,9 @@ func newSender(failed *atomic.Uint64, family, kind, protocol, size int) (*sender
 	return s, nil
 }
 
-// take takes a packet and returns where its destination is to be written, nil if
+// queuePacket takes a packet and returns where its destination is to be written, nil if
 // the packet cannot be sent. The error may be that of a packet before.
-func (s *sender) take(packet []byte) (to []byte, err error) {
+func (s *sender) queuePacket(packet []byte) (to []byte, err error) {
 	if s.none != nil {
 		s.fail(packet, s.none)
 		return nil, s.none
@@ -161,14 +161,14 @@ func (s *sender) close() error {
 func (r *rawSink) Send(packet []byte) error {
 	switch wire.Version(packet) {
 	case wire.IPv4:
-		to, err := r.v4.take(packet)
+		to, err := r.v4.queuePacket(packet)
 		if to != nil { // family 16, port 16, address
 			ne.PutUint16(to, unix.AF_INET)
 			copy(to[4:], packet[16:20])
 		}
 		return err
 	case wire.IPv6:
-		to, err := r.v6.take(packet)
+		to, err := r.v6.queuePacket(packet)
 		if to != nil { // family 16, port 16, flow label 32, address, interface of a link-local one
 			ne.PutUint16(to, unix.AF_INET6)
 			copy(to[8:24], packet[24:40])
@@ -243,7 +243,7 @@ func (p *portSink) Send(packet []byte) error {
 		p.fail(packet, errNotIP)
 		return errNotIP
 	}
-	to, err := p.take(packet)
+	to, err := p.queuePacket(packet)
 	if to != nil {
 		copy(to, p.to[:])
 		binary.BigEndian.PutUint16(to[2:], ether)

@@ -156,7 +156,7 @@ func TestListenIPv4(t *testing.T) {
 		require.ErrorIs(t, err, c.want)
 	}
 	p, _ := poll(t, in)
-	take(t, p, 2)
+	takePackets(t, p, 2)
 	for _, group := range []string{"224.0.0.5:1021", "224.0.0.5:domain", "[ff02::5]:1021", "[ff02::5%lo]:1021"} {
 		_, err = ListenUDP(group)
 		require.ErrorIs(t, err, errGroup)
@@ -199,7 +199,7 @@ func TestDialRefused(t *testing.T) {
 	defer in.Close()
 	require.NoError(t, out.Send([]byte("somebody")))
 	p, _ := poll(t, in)
-	require.Equal(t, "somebody", string(take(t, p, 1)[0].Data[28:]))
+	require.Equal(t, "somebody", string(takePackets(t, p, 1)[0].Data[28:]))
 
 	const rule = "udp dport 1021 reject with icmpx admin-prohibited"
 	require.NoError(t, exec.Command(nft, "table inet t { chain c { type filter hook input priority filter; "+
@@ -207,7 +207,7 @@ func TestDialRefused(t *testing.T) {
 	require.NoError(t, out.Send([]byte("refused")))
 	require.NoError(t, exec.Command(nft, "delete table inet t").Run())
 	require.NoError(t, out.Send([]byte("allowed")))
-	require.Equal(t, "allowed", string(take(t, p, 1)[0].Data[28:]))
+	require.Equal(t, "allowed", string(takePackets(t, p, 1)[0].Data[28:]))
 	require.Zero(t, out.Failed())
 }
 
@@ -308,7 +308,9 @@ func TestQueueFull(t *testing.T) {
 	raw := on(t, a, func() (Sink, error) { return OpenRaw("two") })
 	port := on(t, a, func() (Sink, error) { return OpenPort("two", mac) })
 	unsent := map[string]int{}
-	raw.(UnsentReporter).OnUnsent(func(packet []byte, err error) { unsent["raw "+string(packet[0]>>4+'0')+" "+err.Error()]++ })
+	raw.(UnsentReporter).OnUnsent(func(packet []byte, err error) {
+		unsent["raw "+string(packet[0]>>4+'0')+" "+err.Error()]++
+	})
 	port.(UnsentReporter).OnUnsent(func(_ []byte, err error) { unsent["port "+err.Error()]++ })
 	four := datagram(t, "192.0.2.2", 9, 1, 64, string(make([]byte, 1000)))
 	six := datagram(t, "2001:db8:1::b", 9, 1, 64, string(make([]byte, 1000)))
@@ -320,7 +322,7 @@ func TestQueueFull(t *testing.T) {
 	require.NoError(t, port.Send(six))
 	require.Equal(t, unix.ENOBUFS, port.Flush())
 	p, _ := poll(t, in)
-	take(t, p, 1)
+	takePackets(t, p, 1)
 	full := unix.ENOBUFS.Error()
 	require.Equal(t, map[string]int{"raw 4 " + full: 1, "raw 6 " + full: 1, "port " + full: 1}, unsent)
 }
@@ -337,7 +339,7 @@ func TestPort(t *testing.T) {
 	for i, packet := range [][]byte{four, six} {
 		require.NoError(t, packets.Send(packet))
 		require.NoError(t, packets.Flush())
-		got := take(t, p, 1)[0].Data
+		got := takePackets(t, p, 1)[0].Data
 		require.Equal(t, []byte(mac), got[:6])
 		ether := [][]byte{{8, 0}, {0x86, 0xdd}}[i]
 		require.Equal(t, ether, got[12:14])
@@ -346,7 +348,7 @@ func TestPort(t *testing.T) {
 		frame := slices.Concat(wiretest.Hex(t, "020000000077 020000000078 8100 6007"), ether, packet)
 		require.NoError(t, frames.Send(frame))
 		require.NoError(t, frames.Flush())
-		require.Equal(t, frame, take(t, p, 1)[0].Data)
+		require.Equal(t, frame, takePackets(t, p, 1)[0].Data)
 	}
 	require.Equal(t, errNotIP, packets.Send(nil))
 	require.Equal(t, errNotIP, packets.Send([]byte{0x50}))
@@ -379,7 +381,7 @@ func TestDatagramsLost(t *testing.T) {
 		read += len(batch)
 	}
 	require.NoError(t, out.Send(nil))
-	take(t, p, 1)
+	takePackets(t, p, 1)
 	require.NotZero(t, in.Lost())
 	require.EqualValues(t, sent, uint64(read)+in.Lost())
 }

@@ -43,7 +43,8 @@ func (f *forger) guess(about *rocev2.Packet, psn uint32) uint32 {
 	}
 }
 
-// findUsedPSN returns a PSN that the hosts of a packet use, and that is less than this far from psn, and whether there is one.
+// findUsedPSN returns a PSN that the hosts of a packet use, and that is less than this far from psn, and whether
+// there is one.
 func (f *forger) findUsedPSN(about *rocev2.Packet, psn uint32, far int32) (used uint32, near bool) {
 	for _, used := range f.used[between(about)] {
 		if d := int32((psn-used)<<8) >> 8; d > -far && d < far {

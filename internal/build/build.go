@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// An Info is what Go knows of how the program was built.
+// An Info describes the build of the program, as recorded by Go.
 type Info struct {
 	// Version is that of the module: a tag, a pseudo-version, or "(devel)" where Go found neither.
 	Version string
@@ -51,8 +51,8 @@ func (i Info) Commit() string {
 	return commit
 }
 
-// Line returns what a program says of itself when it is asked for its version,
-// as "rocecn v1.0.0, commit 0123456789ab, go1.26.8, linux/amd64".
+// Line returns the output of a program's version command, such as
+// "rocecn v1.0.0, commit 0123456789ab, go1.26.8, linux/amd64".
 func (i Info) Line(program string) string {
 	version, commit := i.Version, ""
 	if version == "" {

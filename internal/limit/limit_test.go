@@ -458,7 +458,8 @@ func TestPastAtOldRate(t *testing.T) {
 					all.Ready(8, later) // by another key
 					one, all = one.With(row.new), all.With(row.new, 16)
 					require.Equal(t, c.want, left(func() bool { return one.Ready(at) }, func() { one.Charge(at) }))
-					require.Equal(t, c.want, left(func() bool { return all.Ready(7, at) }, func() { all.Charge(7, at) }))
+					got := left(func() bool { return all.Ready(7, at) }, func() { all.Charge(7, at) })
+					require.Equal(t, c.want, got)
 				})
 			}
 		})

@@ -35,7 +35,8 @@ func TestIPAccessors(t *testing.T) {
 			require.Equal(t, []any{c.protocol, c.class, c.label},
 				[]any{Protocol(ip), TrafficClass(ip), FlowLabel(ip)})
 			src, dst := Addresses(ip)
-			require.Equal(t, []netip.Addr{netip.MustParseAddr(c.src), netip.MustParseAddr(c.dst)}, []netip.Addr{src, dst})
+			want := []netip.Addr{netip.MustParseAddr(c.src), netip.MustParseAddr(c.dst)}
+			require.Equal(t, want, []netip.Addr{src, dst})
 			srcOctets, dstOctets := AddressOctets(ip)
 			require.Equal(t, [][]byte{src.AsSlice(), dst.AsSlice()}, [][]byte{srcOctets, dstOctets})
 			for n := range c.fixed {

@@ -166,7 +166,8 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 			within(place+"polled, p", "", at.P, 0.1, polled.marks...),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
 			within(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1, polled.alpha...),
-			Between(place+"answered immediately, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
+			Between(place+"answered immediately, queue", "octets",
+				at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
 			Between(place+"answered immediately, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
 			Between(place+"answered immediately, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
 	}
@@ -184,7 +185,8 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, within(place+"queue, answered immediately ÷ polled, by packets", "", expected, 0.05, ratio...))
+		rows = append(rows,
+			within(place+"queue, answered immediately ÷ polled, by packets", "", expected, 0.05, ratio...))
 	}
 	return append(rows,
 		Between(place+"Jain's index, the least", "", 1, 0.99, 1,

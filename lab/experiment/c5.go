@@ -19,7 +19,8 @@ var mixed = Experiment{
 	ID:    "C5",
 	Title: "short and long round trips at one port",
 	Asks: "How does earlier notification of other flows affect flows that stay in a data centre? As many of each " +
-		"share a port: either in the data centre of the senders, where the long flows leave for a WAN, or in the other " +
+		"share a port: either in the data centre of the senders, where the long flows leave for a WAN, or in " +
+		"the other " +
 		"one; or that of a router, from which a near and a far PE are reached.",
 	shown: []Shown{{firstGoodput, 0}, {secondGoodput, 0}, {jain, 1}, {use, 1}, {later, -1}, {mean, 0}},
 	cases: func(s Size) (cases []Case) {

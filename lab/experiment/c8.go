@@ -50,7 +50,8 @@ var circle = Experiment{
 	Title: "deadlock in a circle",
 	Asks: "Five switches in a circle, each of which has a host that sends to one two switches on: so each waits for" +
 		" the next one. Where does PFC lock them up for good, and does it help to tell the senders? Small buffers" +
-		" pause sooner. The watchdog drops packets that a pause holds for 1 ms (200 ms are usual). Goodput is that of the" +
+		" pause sooner. The watchdog drops packets that a pause holds for 1 ms (200 ms are usual)." +
+		" Goodput is that of the" +
 		" second half: 0 is a deadlock.",
 	shown: []Shown{
 		{goodput, 1}, {jain, 1}, {peak, -1}, {pauses, -1}, {"paused, all ports", -1}, {lost, -1},

@@ -84,8 +84,8 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	return text, m != 0 || to != 0
 }
 
-// formatUnfinished returns the bounds of the median of a figure if they differ, the number of seeds if some lack the figure, and
-// the number of unfinished messages that it leaves out.
+// formatUnfinished returns the bounds of the median of a figure if they differ, the number of seeds if some lack the
+// figure, and the number of unfinished messages that it leaves out.
 func (r *Results) formatUnfinished(c *CaseText, v lab.Variant, figure string, from, to float64) string {
 	var parts []string
 	if from != to {

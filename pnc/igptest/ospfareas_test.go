@@ -53,7 +53,8 @@ func TestOSPFv2Areas(t *testing.T) {
 	wiretest.Await(t, "the border router has both prefixes from ospfd",
 		func() bool { return sameSet(readV2(border.lsasOf(backbone, leafID)), want) })
 	require.Empty(t, readV2(node.lsasOf(area1, leafID)), "area scope")
-	require.True(t, contains(frr.Output(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1", "192.0.2.128"))
+	require.True(t, contains(frr.Output(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1",
+		"192.0.2.128"))
 
 	var kept []byte
 	from := pnc.PrefixSource{Router: leafID, Address: netip.MustParseAddr("198.51.100.1")}

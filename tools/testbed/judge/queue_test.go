@@ -13,17 +13,16 @@ import (
 // dropped and comes again. The fourth finds two, the repeat finds none. With the second
 // there are 200 octets in the queue.
 func TestQueue(t *testing.T) {
-	at := func(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
 	data := func(ms int, psn uint32) packet {
-		return packet{at: at(ms), kind: message.Data, id: packetID{psn: psn}, size: 100}
+		return packet{at: timeAt(ms), kind: message.Data, id: packetID{psn: psn}, size: 100}
 	}
 	var q queueRun
 	q.queue([]packet{
 		data(0, 1), data(1, 2), data(2, 3), data(3, 4),
-		{at: at(2), kind: message.CNP}, {at: at(8), kind: message.CNP}, {at: at(9), kind: message.FastCNP},
-		data(50, 3), {at: at(70), kind: message.Ack},
+		{at: timeAt(2), kind: message.CNP}, {at: timeAt(8), kind: message.CNP}, {at: timeAt(9), kind: message.FastCNP},
+		data(50, 3), {at: timeAt(70), kind: message.Ack},
 	}, []packet{
-		data(10, 1), data(20, 2), data(30, 4), {at: at(31), kind: message.Ack}, data(60, 3),
+		data(10, 1), data(20, 2), data(30, 4), {at: timeAt(31), kind: message.Ack}, data(60, 3),
 	}, 200, time.Time{})
 	require.Equal(t, queueRun{
 		sent: 5, drops: 1, depths: []int{0, 100, 200, 0}, took: 70 * time.Millisecond,
@@ -37,17 +36,17 @@ func TestQueue(t *testing.T) {
 func TestQueueBegins(t *testing.T) {
 	last := uint32(0xFFFFFF)
 	before := []packet{
-		data(0, 7, last), data(1, 8, 5), {at: at(2), kind: message.CNP}, data(3, 7, 0), data(10, 7, 1),
-		{at: at(12), kind: message.CNP}, {at: at(40), kind: message.Ack},
+		data(0, 7, last), data(1, 8, 5), {at: timeAt(2), kind: message.CNP}, data(3, 7, 0), data(10, 7, 1),
+		{at: timeAt(12), kind: message.CNP}, {at: timeAt(40), kind: message.Ack},
 	}
 	for i := range before {
 		before[i].size = 100
 	}
 	begin := begins(before, 2)
-	require.Equal(t, at(10), begin)
+	require.Equal(t, timeAt(10), begin)
 	var q queueRun
 	congested := q.queue(before, []packet{data(9, 7, last), data(20, 8, 5), data(30, 7, 0), data(35, 7, 1)}, 200, begin)
-	require.Equal(t, at(10), congested)
+	require.Equal(t, timeAt(10), congested)
 	require.Equal(t, queueRun{
 		sent: 1, depths: []int{200}, took: 30 * time.Millisecond,
 		notifications: 1, congested: true, told: true, news: 2 * time.Millisecond,

@@ -10,14 +10,14 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-func at(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
+func timeAt(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
 
 func data(ms int, qp, psn uint32) packet {
-	return packet{at: at(ms), kind: message.Data, id: packetID{qp: qp, psn: psn}}
+	return packet{at: timeAt(ms), kind: message.Data, id: packetID{qp: qp, psn: psn}}
 }
 
 func answer(ms int, qp, psn uint32) packet {
-	return packet{at: at(ms), kind: message.Ack, id: packetID{qp: qp, psn: psn}}
+	return packet{at: timeAt(ms), kind: message.Ack, id: packetID{qp: qp, psn: psn}}
 }
 
 // The log of the agent when it has learned a queue pair, is notified for it before the load begins
@@ -51,14 +51,14 @@ func TestFirstSlower(t *testing.T) {
 		first(0, 7, 1), data(1, 7, 2), first(2, 8, 100), data(3, 8, 101), answer(20, 70, 2), answer(21, 80, 101),
 		first(30, 7, 3), first(32, 8, 102), data(33, 7, 4), data(34, 8, 103), first(40, 8, 104), first(50, 7, 5),
 	}
-	cut := func(ms int) map[uint32]time.Time { return map[uint32]time.Time{70: at(ms)} }
+	cut := func(ms int) map[uint32]time.Time { return map[uint32]time.Time{70: timeAt(ms)} }
 	slower, ok := firstSlower(run, cut(31))
-	require.Equal(t, []any{at(50), true}, []any{slower, ok})
+	require.Equal(t, []any{timeAt(50), true}, []any{slower, ok})
 	slower, _ = firstSlower(run, cut(29))
-	require.Equal(t, at(30), slower)
+	require.Equal(t, timeAt(30), slower)
 	_, ok = firstSlower(run, cut(50))
 	require.False(t, ok, "slowed down when all was sent")
-	_, ok = firstSlower(run, map[uint32]time.Time{71: at(0)})
+	_, ok = firstSlower(run, map[uint32]time.Time{71: timeAt(0)})
 	require.False(t, ok, "another queue pair was")
 }
 
@@ -70,8 +70,8 @@ func TestClocks(t *testing.T) {
 	beforeQueue := []packet{
 		data(1005, 7, 1), data(1012, 7, 2), data(1023, 7, 2), answer(1050, 70, 1), data(3900, 7, 3),
 	}
-	ahead, within, ok := clocks(sender, beforeQueue, at(30))
+	ahead, within, ok := clocks(sender, beforeQueue, timeAt(30))
 	require.Equal(t, []any{999 * time.Millisecond, 3 * time.Millisecond, true}, []any{ahead, within, ok})
-	_, _, ok = clocks(sender, beforeQueue[:3], at(30))
+	_, _, ok = clocks(sender, beforeQueue[:3], timeAt(30))
 	require.False(t, ok, "nothing came back")
 }

@@ -74,7 +74,7 @@ func (s *Source) Next(r *capture.Record) (err error) {
 		if len(s.batch) > 0 {
 			break
 		}
-		if wait > 0 && !s.in.Up() {
+		if wait > 0 && !s.in.IsUp() {
 			return netio.ErrAway
 		}
 		if err := s.before(s.octets); err != nil {

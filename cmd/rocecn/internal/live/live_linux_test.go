@@ -218,13 +218,13 @@ func TestRenamed(t *testing.T) {
 	in := wiretest.Must(Open(t.Context(), "far", goOn))(t)
 	defer in.Close()
 	ip(t, "link set far name further")
-	require.True(t, in.in.Up())
+	require.True(t, in.in.IsUp())
 	socket.Send(t, wiretest.Hex(t, untagged))
 	require.NoError(t, in.Next(new(capture.Record)))
 	ip(t, "link set further down")
-	require.False(t, in.in.Up())
+	require.False(t, in.in.IsUp())
 	ip(t, "link del further")
-	require.False(t, in.in.Up())
+	require.False(t, in.in.IsUp())
 }
 
 func TestOpen(t *testing.T) {
@@ -269,7 +269,7 @@ func TestAny(t *testing.T) {
 		require.NoError(t, in.Next(&r))
 		require.Equal(t, frame, r.Data)
 	}
-	require.True(t, in.in.Up())
+	require.True(t, in.in.IsUp())
 }
 
 // An RDMA device is no interface, but is known.

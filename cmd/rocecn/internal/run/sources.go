@@ -240,7 +240,7 @@ var errRenamed = errors.New("the interface has another name")
 
 // checkRenamed implements input.rewatch for packet sockets, which stay with their interface when it is renamed.
 func checkRenamed(s netio.Source) error {
-	if !s.(*netio.Packets).Up() {
+	if !s.(*netio.Packets).IsUp() {
 		return netio.ErrAway
 	}
 	return errRenamed

@@ -310,7 +310,7 @@ func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 		p.close()
 		changed = true
 	case p.source != nil:
-		if p.source.(*netio.Packets).Up() {
+		if p.source.(*netio.Packets).IsUp() {
 			p.markUp(w.server)
 		}
 		return false
