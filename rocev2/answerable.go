@@ -20,7 +20,7 @@ var (
 	// ErrAcknowledgement means that the packet is an Acknowledge or an ATOMIC Acknowledge.
 	ErrAcknowledgement = wireerr.New("rocev2", "OpCode",
 		"an acknowledgement, which nothing answers", wireerr.Other)
-	// ErrTunnelled means that the packet is inside another IP header (D17).
+	// ErrTunnelled means that the packet is inside another IP header or below MPLS labels (D17).
 	ErrTunnelled = wireerr.New("rocev2", "packet", "inside another IP header: its source is out of reach",
 		wireerr.Other)
 )
@@ -31,8 +31,8 @@ var (
 //   - a notification, with [ErrNotification]: two nodes would answer each other for ever;
 //   - an acknowledgement, with [ErrAcknowledgement]: it carries no data that its sender could slow down, and its DestQP
 //     is the queue pair of the data's sender;
-//   - a packet inside another IP header, with [ErrTunnelled]: a node inside the routing domain of a tunnel cannot reach
-//     the inner source (D17).
+//   - a packet inside another IP header or below MPLS labels, with [ErrTunnelled]: a node inside the routing domain
+//     of a tunnel cannot reach the inner source (D17).
 //
 // ErrTunnelled is checked last, so that a node that can reach the inner source may answer in spite of it. MayAnswer
 // does not recognize a tunnelled packet that was removed from its tunnel before it was decoded, for example by DecodeIP

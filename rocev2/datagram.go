@@ -16,7 +16,7 @@ type Datagram struct {
 	// Link, Outer and IP are parts of the octets given to Decode, in this order, and alias them. AppendBinary does not
 	// use them.
 	Link  []byte // link-layer header with its VLAN tags; empty for a bare IP packet
-	Outer []byte // headers from the outermost IP header up to the innermost one; nil if there is only one IP header
+	Outer []byte // headers between Link and IP: tunnels, MPLS labels included; nil if there are none
 	IP    []byte // innermost IP packet, up to the end that its length field gives; shorter if Truncated
 
 	Src, Dst     netip.Addr // addresses, both IPv4 or both IPv6; AppendBinary ignores a zone
@@ -111,7 +111,7 @@ func (d *Datagram) fromWalk(b []byte, w *walk, cut bool, ports []uint16) error {
 	}
 	b = b[:w.stop]
 	d.set(b, w.ip, w.udp, w.end)
-	d.setLink(b, w.link, w.outer, w.ip)
+	d.setLink(b, w.link, w.ip)
 	return nil
 }
 
@@ -140,9 +140,9 @@ func (d *Datagram) set(b []byte, ip, udp, end int) {
 }
 
 // setLink sets the link-layer header and the headers between it and the IP header.
-func (d *Datagram) setLink(b []byte, link, outer, ip int) {
-	if d.Link = b[:link:link]; ip > outer {
-		d.Outer = b[outer:ip:ip]
+func (d *Datagram) setLink(b []byte, link, ip int) {
+	if d.Link = b[:link:link]; ip > link {
+		d.Outer = b[link:ip:ip]
 	}
 }
 

@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -43,4 +44,35 @@ func DecapsulateECN(outer, inner ECN) (ecn ECN, drop bool) {
 		return ECT1, false
 	}
 	return inner, false
+}
+
+// DecapsulateECN returns the ECN field with which the innermost packet leaves its tunnels: it applies RFC 6040 section
+// 4.2 to each IP header and the next one inside, from the outermost to the innermost, as the package function
+// [DecapsulateECN] does for two. If drop is true, the packet must be dropped. The headers of a mirror do not count, and
+// neither do MPLS labels.
+func (f *Frame) DecapsulateECN() (ecn ECN, drop bool) {
+	if f.single() {
+		return f.Inner().ECN(), false
+	}
+	b, w := f.octets, f.inner()
+	around := false // ecn is that of the header around
+	combine := func(inner ECN) (dropped bool) {
+		if around {
+			inner, dropped = DecapsulateECN(ecn, inner)
+		}
+		ecn, around = inner, true
+		return dropped
+	}
+	for _, p := range w.packets[:w.n] {
+		if combine(ECN(wire.TrafficClass(b[p.ip:]) & 3)) {
+			return NotECT, true
+		}
+		if p.carriesMirror(b) {
+			around = false
+		}
+	}
+	if combine(f.Inner().ECN()) {
+		return NotECT, true
+	}
+	return ecn, false
 }

@@ -87,7 +87,7 @@ func (p *Packet) fromWalk(b []byte, w *walk, cut bool) error {
 	if err := setPacket[[anywhere]byte](p, b, w.ip, w.udp, w.end); err != nil {
 		return err
 	}
-	p.setLink(b, w.link, w.outer, w.ip)
+	p.setLink(b, w.link, w.ip)
 	return nil
 }
 

@@ -66,6 +66,16 @@ func (w *way) octets(b []byte) []byte {
 	return b[w.ip:w.stop:w.stop]
 }
 
+// beginStop returns the end of the octets of the packet around that at begin.
+func (w *way) beginStop() int {
+	for _, p := range w.packets[:w.n] {
+		if int(p.ip) == w.begin {
+			return int(p.stop)
+		}
+	}
+	return w.stop
+}
+
 // carries reports whether a tunnel may begin where a walk has ended.
 func (w *walk) carries() bool {
 	switch {
@@ -127,6 +137,7 @@ func (w *way) descend(b []byte) error {
 				return err
 			}
 			w.outer, w.begin = w.ip, w.ip
+			w.outerEthernet, w.outerEthernetEnd = w.ethernet, w.ethernetEnd
 		default:
 			if err := w.tunnel(b); err != nil {
 				w.stop = stop

@@ -72,8 +72,9 @@ func (v View) Datagram(d *Datagram, ports ...uint16) error {
 }
 
 // IP returns the outermost or the innermost IP packet, up to the end that its length field gives, or as much of it as
-// was captured. It is nil if there is no complete IP header, or if the lengths in an IPv4 header contradict each other;
-// an innermost packet with such a header extends to the end of the packet or frame that carries it.
+// was captured. It is nil if there is no complete IP header, as in a tunnel that carries something else. If the lengths
+// in an IPv4 header contradict each other, it is nil in the outer view, and in the inner one it extends to the end of
+// the packet or frame that carries it.
 func (v View) IP() []byte {
 	f := v.frame
 	b := f.octets
@@ -86,14 +87,15 @@ func (v View) IP() []byte {
 		return nil
 	case !v.inner:
 		return b[w.begin:w.beginEnd:w.beginEnd]
-	case !w.begins(b):
-		return w.last(b)
+	case !w.begins(b), w.err == errIPv4Header, w.err == errIPv6Header:
+		return nil
 	}
 	end := min(w.end, w.stop)
 	return b[w.ip:end:end]
 }
 
-// header returns the octets from the IP header of the view on, or nil if there is none. Unlike IP, it accepts a
+// header returns the octets from the IP header of the view up to the end of the packet or frame that carries it, or nil
+// if there is none. Unlike IP, it accepts a
 // wrong length field.
 func (v View) header() []byte {
 	f := v.frame
@@ -103,12 +105,12 @@ func (v View) header() []byte {
 	}
 	w := f.inner()
 	switch {
-	case v.inner:
-		return w.octets(b)
-	case w.ip == w.begin && !w.begins(b):
+	case (v.inner || w.ip == w.begin) && !w.begins(b):
 		return nil
+	case v.inner:
+		return b[w.ip:w.stop]
 	}
-	return b[w.begin:]
+	return b[w.begin:w.beginStop()]
 }
 
 // Src returns the source address of the IP header. In the outer view of a tunnelled packet this is the tunnel's

@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -95,5 +96,83 @@ func TestViewSetECN(t *testing.T) {
 			require.Equal(t, errNoHeader, err)
 			require.Equal(t, before, frame)
 		})
+	}
+}
+
+// A tunnel that carries no IP header has no inner packet. SetECN does not write outside the packet of the view.
+func TestViewWithoutHeader(t *testing.T) {
+	const (
+		tunnel = macs + `0800 45000020 00000000 40%s0000` + sites
+		copied = macs + `0800 4500002c 00000000 402f0000` + sites + `000088be 020000000003 020000000004 0800`
+	)
+	for _, c := range []struct {
+		name, frame string
+		outer       bool // the outer view has no complete header either
+	}{
+		{"protocol 4 before other octets", strings.Replace(tunnel, "%s", "04", 1) + `0102030405060708090a0b0c`, false},
+		{"protocol 41 before other octets", strings.Replace(tunnel, "%s", "29", 1) + `0102030405060708090a0b0c`, false},
+		{"protocol 4 before 12 octets of IPv4", strings.Replace(tunnel, "%s", "04", 1) + `45000030 00004000 40110000`,
+			false},
+		{"10 octets of a copied IPv4 header, padding", strings.Replace(copied, "2c", "30", 1) +
+			`4500003c 00004000 4011` + `eeeeeeeeeeeeeeeeeeee`, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, c.frame)
+			before := bytes.Clone(frame)
+			var f Frame
+			f.Decode(frame, DecodeOptions{})
+			views := []View{f.Inner()}
+			if c.outer {
+				views = append(views, f.Outer())
+				require.Len(t, f.Mirror(), 48)
+			} else {
+				require.Equal(t, before[14:], f.Outer().IP())
+				require.Equal(t, addr("192.0.2.1"), f.Outer().Src())
+			}
+			for _, v := range views {
+				require.Nil(t, v.IP())
+				require.False(t, v.Src().IsValid())
+				require.False(t, v.Dst().IsValid())
+				_, err := v.SetECN(CE)
+				require.Equal(t, errNoHeader, err)
+			}
+			require.Equal(t, before, frame)
+		})
+	}
+}
+
+// The two views have the same packet unless a tunnel with an IP header of its own is around it: below labels, in
+// pseudowires, and in the copies of mirrors, however few octets are there.
+func TestViewsAgree(t *testing.T) {
+	rows := 0
+	for _, c := range flows {
+		if c.tunnel != "" && !strings.HasPrefix(c.name, "ERSPAN") {
+			continue
+		}
+		rows++
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, c.link+c.tunnel+c.flow)
+			for n := range len(frame) + 1 {
+				var f Frame
+				f.Decode(frame[:n:n], DecodeOptions{Cut: true})
+				outer, inner := f.Outer(), f.Inner()
+				require.Equal(t, outer.IP(), inner.IP(), n)
+				require.Equal(t, []netip.Addr{outer.Src(), outer.Dst()}, []netip.Addr{inner.Src(), inner.Dst()}, n)
+				require.Equal(t, outer.ECN(), inner.ECN(), n)
+				require.Equal(t, outer.EthernetHeader(), inner.EthernetHeader(), n)
+			}
+			var f Frame
+			f.Decode(frame, DecodeOptions{})
+			require.Equal(t, wiretest.Hex(t, c.flow), f.Outer().IP())
+		})
+	}
+	require.Equal(t, 24, rows)
+}
+
+// Flows yields the name and the octets of each flow, and whether it is RoCEv2 and in a tunnel or below labels.
+func Flows(t testing.TB, yield func(name string, frame []byte, roce, tunnelled bool)) {
+	for _, c := range flows {
+		frame := wiretest.Hex(t, c.link+c.tunnel+c.flow)
+		yield(c.name, frame, c.want.DstPort == 4791, c.tunnels+c.tunnel != "")
 	}
 }

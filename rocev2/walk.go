@@ -223,6 +223,16 @@ func (t *trail) pass(w *walk) {
 	t.n++
 }
 
+// carriesMirror reports whether the packet carries a frame that a mirror copied.
+func (p *passed) carriesMirror(b []byte) bool {
+	h, _ := wire.ReadIP(b[:p.stop], int(p.ip), wire.VersionField(b[p.ip:]))
+	if h.Protocol != wire.ProtoGRE {
+		return false
+	}
+	ether := be.Uint16(b[p.udp+2:])
+	return ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3
+}
+
 // header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and rejects fragments of
 // IPv4. On error udp is the end of the complete headers.
 func (w *walk) header(b []byte) error {
