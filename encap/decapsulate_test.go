@@ -73,3 +73,82 @@ func TestNotDecapsulated(t *testing.T) {
 		})
 	}
 }
+
+// Pieces of frames.
+const (
+	macs    = "020000000002 020000000001"
+	hosts   = "c0000201 c0000202"
+	label   = "3e801140"                                       // the last one of its stack
+	payload = "00 0018 00004000 40fd0000" + hosts + "deadbeef" // IPv4 after its first octet, Not-ECT
+)
+
+// The ECN field of each header counts (RFC 6040 section 4.2), one after the other.
+func TestDecapsulateLayers(t *testing.T) {
+	const outer, middle = " 0040 00000000 40040000" + hosts, " 002c 00000000 40040000" + hosts
+	for _, c := range []struct {
+		name  string
+		frame string
+		ecn   byte
+		err   error
+	}{
+		{"CE in the middle", "4502" + outer + "4503" + middle + "4502", 3, nil},
+		{"CE in the middle around Not-ECT", "4502" + outer + "4503" + middle + "4500", 0, ErrCongested},
+		{"CE outside around Not-ECT", "4503" + outer + "4500" + middle + "4502", 0, ErrCongested},
+		{"ECT(1) outside", "4501" + outer + "4502" + middle + "4502", 1, nil},
+		{"CE inside", "4500" + outer + "4500" + middle + "4503", 3, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var f rocev2.Frame
+			f.Decode(wiretest.Hex(t, macs+"0800"+c.frame+payload[2:]), rocev2.DecodeOptions{})
+			out, err := Decapsulate([]byte{9}, &f)
+			require.Equal(t, c.err, err)
+			if c.err != nil {
+				require.Equal(t, []byte{9}, out)
+				return
+			}
+			require.Equal(t, []byte{9, 0x45, c.ecn, 0, 24}, out[:5])
+			require.Len(t, out, 1+24)
+			buf := make([]byte, 0, 256)
+			wiretest.NoAllocs(t, "Decapsulate", func() { _, _ = Decapsulate(buf, &f) })
+		})
+	}
+}
+
+func TestDecapsulateFrame(t *testing.T) {
+	const packet = "45" + payload
+	for _, c := range []struct {
+		name, frame   string
+		packet, inner string // the results of Decapsulate and DecapsulateFrame
+		err, frameErr error
+	}{
+		{"labels", macs + "8847" + label + packet, packet, macs + "0800" + packet, nil, nil},
+		{"pseudowire", macs + "8847" + label + "00000000" + "04" + macs[2:] + "0800" + packet, packet,
+			"04" + macs[2:] + "0800" + packet, nil, nil},
+		{"labels in VXLAN", macs + "0800 4500004e 00000000 40110000" + hosts + "c00112b5 003a 0000 0800000000002a00" +
+			"04" + macs[2:] + "8847" + label + packet, packet, "04" + macs[2:] + "0800" + packet, nil, nil},
+		{"labels in VXLAN after a tag", macs + "0800 45000052 00000000 40110000" + hosts +
+			"c00112b5 003e 0000 0800000000002a00" + "04" + macs[2:] + "81002007 8847" + label + packet, packet,
+			"04" + macs[2:] + "81002007 0800" + packet, nil, nil},
+		{"Not-ECT copied by a mirror, in a marked tunnel", macs + "0800 4503 0052 00000000 40040000" + hosts +
+			"4502003e 00000000 402f0000" + hosts + "000088be" + "04" + macs[2:] + "0800" + packet, packet,
+			"04" + macs[2:] + "0800" + packet, nil, nil},
+		{"IP in IP", macs + "0800 4500002c 00000000 40040000" + hosts + packet, packet, "", nil, errNoEthernet},
+		{"no IP header inside", macs + "0800 45000020 00000000 40040000" + hosts + "0102030405060708090a0b0c", "", "",
+			errInner, errNoEthernet},
+		{"no IPv6 header inside", macs + "0800 45000020 00000000 40290000" + hosts + "0102030405060708090a0b0c", "", "",
+			errInner, errNoEthernet},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var f rocev2.Frame
+			f.Decode(append(wiretest.Hex(t, c.frame), 0, 0), rocev2.DecodeOptions{})
+			out, err := Decapsulate([]byte{9}, &f)
+			require.Equal(t, c.err, err)
+			require.Equal(t, wiretest.Hex(t, "09"+c.packet), out)
+			out, err = DecapsulateFrame([]byte{9}, &f)
+			require.Equal(t, c.frameErr, err)
+			require.Equal(t, wiretest.Hex(t, "09"+c.inner), out)
+			buf := make([]byte, 0, 256)
+			wiretest.NoAllocs(t, "DecapsulateFrame", func() { _, _ = DecapsulateFrame(buf, &f) })
+		})
+	}
+}
