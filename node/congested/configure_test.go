@@ -28,8 +28,8 @@ func TestConfigure(t *testing.T) {
 	}{
 		{"Self6", func(c *congested.Config) { c.Self6 = self4 }},
 		{"Out has a Burst", func(c *congested.Config) { c.Out = node.Rate{Burst: 4} }},
-		{"Own has no field", func(c *congested.Config) { c.Own = new(ioam.Node) }},
-		{"Own: ioam: ", func(c *congested.Config) {
+		{"field Own is empty", func(c *congested.Config) { c.Own = new(ioam.Node) }},
+		{"field Own: ioam: ", func(c *congested.Config) {
 			c.Own = new(ioam.Node)
 			c.Own.SetNode(64, 1<<24) // 24 bits
 		}},

@@ -182,10 +182,10 @@ func (c *Config) checkOwn() error {
 		return nil
 	}
 	if c.Own.Type()&^ioam.BitReserved == 0 {
-		return errors.New("Own has no field: want at least one, or nil")
+		return errors.New("field Own is empty: want a record with at least one value, or nil")
 	}
 	if _, err := c.Own.AppendBinary(nil); err != nil {
-		return fmt.Errorf("Own: %w", err)
+		return fmt.Errorf("field Own: %w", err)
 	}
 	return nil
 }
