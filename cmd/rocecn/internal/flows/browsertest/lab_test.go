@@ -39,12 +39,12 @@ func measured(t *testing.T) *experiment.Results {
 		c := &r.Cases[i]
 		for _, v := range c.Variants {
 			factor := 1.
-			if hop, ok := c.Of("hop"); ok && v == lab.FastCNP {
+			if hop, ok := c.Coordinate("hop"); ok && v == lab.FastCNP {
 				factor = map[float64]float64{1: 0.5, 3: 1, 5: 2}[hop.Value]
 			}
 			for _, seed := range c.Seeds {
 				use := 80.
-				if kmin, ok := c.Of("KMin"); ok {
+				if kmin, ok := c.Coordinate("KMin"); ok {
 					use += float64(v)/10 + kmin.Value/50
 				}
 				r.Runs = append(r.Runs, experiment.Run{
