@@ -25,8 +25,7 @@ func frame(b testing.TB, ip []byte, err error) []byte {
 	return append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD}, ip...)
 }
 
-// congestion is the type of a trace with the place, the time and the length of the queue: 5 words a
-// node.
+// congestion is the type of a trace with node, interfaces, time and queue depth: 5 words a node.
 const congestion = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
 
 // trace returns the data of an IOAM option with the trace of so many nodes.
@@ -35,11 +34,13 @@ func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 	for i := range nodes {
 		var n ioam.Node
 		n.SetNode(uint8(64-i), uint32(i))
-		n.SetIngress(1)
-		n.SetEgress(2)
-		n.SetSeconds(1700000000)
-		n.SetFraction(0)
-		n.SetQueueDepth(uint32(i) << 10)
+		if typ == congestion {
+			n.SetIngress(1)
+			n.SetEgress(2)
+			n.SetSeconds(1700000000)
+			n.SetFraction(0)
+			n.SetQueueDepth(uint32(i) << 10)
+		}
 		require.Equal(b, typ, n.Type())
 		t.Data = wiretest.Must(n.AppendBinary(t.Data))(b)
 	}
