@@ -207,7 +207,7 @@ func (l *hostLine) formatChanges() (all []string) {
 		}
 	}
 	for _, name := range l.Reset {
-		all = append(all, cli.Printable(name)+" began anew")
+		all = append(all, cli.Printable(name)+" was reset")
 	}
 	if len(all) == 0 {
 		return []string{"no counter has changed"}

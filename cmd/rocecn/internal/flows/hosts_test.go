@@ -177,7 +177,7 @@ func TestHostLine(t *testing.T) {
 	require.Equal(t, `host \x1b[1m, mlx5_0 port 1 (10.2.0.1), observed from 2026-11-22T21:37:20.000000Z to `+
 		`2026-11-22T21:37:25.000000Z
   1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off
-  c +3, b began anew
+  c +3, b was reset
 `, out)
 }
 
