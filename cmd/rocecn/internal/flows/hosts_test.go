@@ -103,7 +103,8 @@ func TestHostSays(t *testing.T) {
 				"the receiver's ECN is off, it saw marks and answered none"}},
 		{"soft-RoCE has no counter of CNPs", marked, receiver, `"out_of_seq_request":1`, `"out_of_seq_request":5`,
 			``, ``, nil},
-		{"a counter that was reset is no evidence", marked, receiver, `"np_cnp_sent":5`, `"np_cnp_sent":0`, ``, ``, nil},
+		{"a counter that was reset is no evidence", marked, receiver, `"np_cnp_sent":5`, `"np_cnp_sent":0`,
+			``, ``, nil},
 		{"the sender has not sent the marks", marked, sender, `"np_cnp_sent":5`, `"np_cnp_sent":5`, ``, ``, nil},
 		{"no timer", marked, sender, `"local_ack_timeout_err":5`, `"local_ack_timeout_err":5`, ``, ``,
 			[]string{"719 repeated after a timeout in the capture, local_ack_timeout_err +0: " +
