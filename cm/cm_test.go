@@ -1,6 +1,7 @@
 package cm_test
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
@@ -9,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/stretchr/testify/require"
 )
 
 // message is implemented by every message and by the header.
@@ -270,4 +272,47 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "IP protocol 17 port 7174", cm.IPServiceID(17, 7174).String())
 	require.Equal(t, "ServiceID 0x1000000001061c06", cm.ServiceID(0x1000000001061c06).String())
 	require.Equal(t, "REQ TransactionID 0x7", cm.NewHeader(cm.AttributeREQ, 7).String())
+}
+
+func BenchmarkREQ(b *testing.B) {
+	wire := octets(b, messages[0].octets)
+	var m cm.REQ
+	b.Run("Decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			m.Decode(wire)
+		}
+	})
+	b.Run("AppendBinary", func(b *testing.B) {
+		b.ReportAllocs()
+		buf := make([]byte, 0, cm.MessageSize)
+		for b.Loop() {
+			m.AppendBinary(buf)
+		}
+	})
+}
+
+// Any octets that decode are encoded to the same octets.
+func FuzzMessages(f *testing.F) {
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		m, size := message(&cm.Header{}), cm.HeaderSize
+		switch i := int(kind) % (len(messages) + 2); {
+		case i < len(messages):
+			m, size = like(messages[i].m), cm.MessageSize
+		case i == len(messages):
+			m, size = &cm.IPData{}, cm.IPDataSize
+		}
+		rest, err := m.Decode(b)
+		if (err == nil) != (len(b) >= size) {
+			t.Fatalf("%d octets: %v", len(b), err)
+		}
+		if err != nil {
+			return
+		}
+		again, err := m.AppendBinary(nil)
+		if err != nil || !bytes.Equal(again, b[:size]) || !bytes.Equal(rest, b[size:]) {
+			t.Fatalf("%v\nread    %x\nwritten %x, error %v", m, b[:size], again, err)
+		}
+		_ = m.String()
+	})
 }

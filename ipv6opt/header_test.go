@@ -2,6 +2,7 @@ package ipv6opt
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -164,3 +165,58 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 }
 
 var sink int
+
+func TestLimits(t *testing.T) {
+	option := "1e 00 "
+	for _, c := range []struct {
+		name    string
+		options string
+		limits  Limits
+		err     error
+	}{
+		{"8 options", strings.Repeat(option, 8), Limits{}, nil},
+		{"9 options", strings.Repeat(option, 9), Limits{}, errOptionLimit},
+		{"9 options allowed", strings.Repeat(option, 9), Limits{MaxOptions: 9}, nil},
+		{"padding is not counted as options", strings.Repeat(option+"00", 8), Limits{}, nil},
+		{"7 Pad1", strings.Repeat("00", 7), Limits{}, nil},
+		{"8 Pad1", strings.Repeat("00", 8), Limits{}, errPaddingLimit},
+		{"PadN of 7", "01 05 0000000000", Limits{}, nil},
+		{"PadN of 8", "01 06 000000000000", Limits{}, errPaddingLimit},
+		{"8 octets in a row, Pad1 and PadN", "00 01 03 000000 01 00", Limits{}, errPaddingLimit},
+		{"8 octets in two runs", "01 02 0000 1e 00 01 02 0000", Limits{}, nil},
+		{"smaller limit", "01 02 0000", Limits{MaxPadding: 3}, errPaddingLimit},
+		{"broken option", "1e 01", Limits{}, ErrOverrun},
+		{"no options at all", "", Limits{}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := Header{Options: wiretest.Hex(t, c.options)}
+			require.Equal(t, c.err, c.limits.Check(&h))
+		})
+	}
+}
+
+func TestTypeBits(t *testing.T) {
+	for _, c := range []struct {
+		typ       Type
+		action    Action
+		mayChange bool
+		text      string
+		meaning   string
+	}{
+		{0x00, ActionSkip, false, "Pad1", "skip"},
+		{0x01, ActionSkip, false, "PadN", "skip"},
+		{0x11, ActionSkip, false, "0x11", "skip"},
+		{0x31, ActionSkip, true, "0x31", "skip"},
+		{0x5E, ActionDiscard, false, "0x5e", "discard"},
+		{0x9E, ActionDiscardICMP, false, "0x9e", "discard, send ICMP"},
+		{0xC2, ActionDiscardICMPUnlessMulticast, false, "0xc2", "discard, send ICMP unless multicast"},
+		{0xFE, ActionDiscardICMPUnlessMulticast, true, "0xfe", "discard, send ICMP unless multicast"},
+	} {
+		require.Equal(t, c.action, c.typ.Action(), c.text)
+		require.Equal(t, c.mayChange, c.typ.MayChange(), c.text)
+		require.Equal(t, c.typ < 2, c.typ.IsPadding(), c.text)
+		require.Equal(t, c.text, c.typ.String())
+		require.Equal(t, c.meaning, c.typ.Action().String())
+	}
+	require.Equal(t, "Action(4)", Action(4).String())
+}

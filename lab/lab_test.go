@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -9,13 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
 	kinds "github.com/rocecn/rocecn/message"
+	messages "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/stretchr/testify/require"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 const (
@@ -710,4 +714,162 @@ func TestAcknowledgedAfterGoingBack(t *testing.T) {
 	n.Until(10 * ms)
 	require.NoError(t, n.Check())
 	require.Empty(t, maps.Collect(f.Waiting()))
+}
+
+// Four flows of 40 Gbit/s share a port, at their fixed point: an op is 100 µs.
+func BenchmarkLab(b *testing.B) {
+	for _, v := range []Variant{None, CNP, FastCNP, PPFC, HPCC, HPCCFastCNPOwn} {
+		b.Run(v.String(), func(b *testing.B) {
+			cfg := dcqcn(v)
+			cfg.RED = RED{Min: 5000, Max: 200_000, Probability: 0.01}
+			cfg.HPCC, cfg.Pausing = hpccOf(10*time.Microsecond), pausing()
+			n, _ := star(cfg, 4, 40*sim.Gbps, µs)
+			rate := 40 * sim.Gbps
+			if v == None {
+				rate /= 4 // the queue must not grow
+			}
+			for _, h := range n.Hosts()[:4] {
+				must(n.Flow(h, n.Hosts()[4], rate)).Endless()
+			}
+			n.Until(30 * ms)
+			events, hops := n.Sim.Events(), n.Counts().Hops
+			b.ReportAllocs()
+			b.ResetTimer()
+			began := wiretest.CPUTime()
+			for range b.N {
+				n.Until(n.Sim.Now() + 100*µs)
+			}
+			s := (wiretest.CPUTime() - began).Seconds() * 1e6
+			b.ReportMetric(float64(n.Sim.Events()-events)/s, "Mevents/s")
+			b.ReportMetric(float64(n.Counts().Hops-hops)/s, "Mhops/s")
+		})
+	}
+}
+
+// A tap receives the arriving packets with correct octets, and changes nothing.
+func TestTap(t *testing.T) {
+	run := func(taps bool) (print uint64, seen map[string]int) {
+		seen = map[string]int{}
+		cfg := dcqcn(CNP)
+		cfg.RED = RED{Min: 5000, Max: 20_000, Probability: 0.5}
+		n := wiretest.Must(New(cfg))(t)
+		s, receiver := n.Switch(), n.Host()
+		at, from := n.Link(receiver, s, 10*sim.Gbps, sim.Microsecond)
+		for range 3 {
+			h := n.Host()
+			n.Link(h, s, 10*sim.Gbps, sim.Microsecond)
+			f := wiretest.Must(n.Flow(h, receiver, 0))(t)
+			n.RunAt(0, func() { f.Post(100_000) })
+		}
+		if taps {
+			var frame rocev2.Frame
+			var m messages.Message
+			for _, p := range []*Port{at, from} {
+				p.Tap(func(octets []byte) {
+					frame.Decode(octets, rocev2.DecodeOptions{})
+					m.DecodeFrame(&frame, messages.Config{})
+					seen[m.Kind.String()]++
+				})
+			}
+		}
+		n.Until(sim.Millisecond)
+		return n.Print(), seen
+	}
+	with, seen := run(true)
+	without, _ := run(false)
+	require.Equal(t, without, with)
+	require.Equal(t, 3*98, seen["data"], "of 1,024 octets: %v", seen)
+	require.Positive(t, seen["cnp"])
+	require.Positive(t, seen["ack"])
+	require.Len(t, seen, 3, "%v", seen)
+}
+
+// ends is a context that has ended when it was asked so many times.
+type ends struct {
+	context.Context
+	left int
+}
+
+func (c *ends) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An interrupt during the computation of paths or the creation of roles takes effect at the next node; running the
+// network again gives the same run.
+func TestInterruptedRoute(t *testing.T) {
+	build := func() *Network {
+		n, _ := incast(dcqcn(FastCNP), 8, 100*sim.Gbps, µs)
+		return n
+	}
+	want := build()
+	want.Until(100 * µs)
+	const places = 9 + 1 + 9 + 1 // hosts and switches, twice
+	for asked := range places {
+		n := build()
+		require.ErrorIs(t, n.Run(&ends{t.Context(), asked}, 100*µs, nil), context.Canceled)
+		require.Zero(t, n.Sim.Events(), "%d", asked)
+		require.NoError(t, n.Check())
+		require.NoError(t, n.Run(t.Context(), 100*µs, nil))
+		require.Equal(t, want.Print(), n.Print(), "%d", asked)
+	}
+	n := build()
+	require.ErrorIs(t, n.Run(&ends{t.Context(), places + 1}, sim.Second, nil), context.Canceled)
+	require.EqualValues(t, 100_000, n.Sim.Events(), "events between two looks at the context")
+}
+
+// A flow needs hosts with links.
+func TestFlowWithoutLink(t *testing.T) {
+	n := must(New(dcqcn(CNP)))
+	a, b, s := n.Host(), n.Host(), n.Switch()
+	n.Link(a, s, sim.Gbps, 0)
+	_, err := n.Flow(a, b, 0)
+	require.ErrorIs(t, err, errLink)
+	_, err = n.Flow(b, a, sim.Gbps)
+	require.ErrorIs(t, err, errLink)
+}
+
+// Ports decide about a packet independently: with the probability p at each of h switches, the share of packets
+// that arrive marked is 1−(1−p)^h, and Fast CNPs a packet are p·h.
+func TestREDOfSeveralPorts(t *testing.T) {
+	wiretest.Alone(t)
+	const p = 0.1
+	for h := 1; h <= 6; h++ {
+		for _, v := range []Variant{CNP, FastCNP} {
+			n := must(New(Config{
+				Seed: 1, Variant: v, AckEvery: 64, DataPriority: 3, AckPriority: 3, NotificationPriority: 6,
+				// The middle of a ramp so long that the queue does not matter.
+				RED: RED{Min: -1e12, Max: 1e12, Probability: 2 * p},
+			}))
+			from, to := n.Host(), n.Host()
+			at := Node(from)
+			for range h {
+				s := n.Switch()
+				n.Link(at, s, 100*sim.Gbps, sim.Microsecond)
+				at = s
+			}
+			n.Link(at, to, 100*sim.Gbps, sim.Microsecond)
+			f, err := n.Flow(from, to, 10*sim.Gbps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Endless()
+			n.Until(20 * sim.Millisecond)
+			c := n.Counts()
+			packets := float64(c.Delivered)
+			got, share := float64(c.CNPs)/packets, 1-math.Pow(1-p, float64(h))
+			off := 5 * math.Sqrt(share*(1-share)/packets)
+			if v == FastCNP {
+				got, share = float64(c.FastCNPs)/packets, p*float64(h)
+				off = 5 * math.Sqrt(p*(1-p)*float64(h)/packets)
+			}
+			off += 10 / packets // on the way at the end
+			if math.Abs(got-share) > off {
+				t.Errorf("%v, %d switches: %.4f notifications a packet of %d, should be %.4f ± %.4f", v, h, got,
+					c.Delivered, share, off)
+			}
+		}
+	}
 }

@@ -1,14 +1,16 @@
 package node_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/stretchr/testify/require"
 )
 
 // How a Decision is counted, and which Action it has then.
@@ -129,5 +131,24 @@ func TestCountString(t *testing.T) {
 		{"not_ecn_capable", node.Count{Effect: node.EffectNotECNCapable}},
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.name, row.c.String()) })
+	}
+}
+
+// A Reason prints as its text in every verb that fmt uses for errors.
+func TestReasonPrints(t *testing.T) {
+	require.Equal(t, "limited limited", fmt.Sprint(node.ReasonLimited, " ", node.ReasonLimited))
+	require.Equal(t, "limited", fmt.Sprintf("%v", node.ReasonLimited))
+	require.Empty(t, fmt.Sprint(node.NoReason))
+	_, isError := any(node.ReasonLimited).(error)
+	require.False(t, isError)
+}
+
+// Every kind of message is counted: there are no more of them than columns.
+func TestEveryKindIsCounted(t *testing.T) {
+	for kind := message.Broken; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+		var c node.Counters
+		k := node.Count{Action: node.ActionSent, Message: kind}
+		c.Inc(k)
+		require.EqualValues(t, 1, c.Load(k), kind)
 	}
 }

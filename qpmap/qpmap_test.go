@@ -2,19 +2,23 @@ package qpmap_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 func TestCM(t *testing.T) {
@@ -575,4 +579,154 @@ func TestBasis(t *testing.T) {
 			require.Equal(t, c.want, string(text))
 		})
 	}
+}
+
+// A pair is known immediately after the message that makes it: the first REP to an uncontradicted
+// REQ accepts the connection, and any message with the communication ids of the pair ends it.
+func TestAcceptedAndEnded(t *testing.T) {
+	c := &connection{A: netip.MustParseAddr("10.0.0.1"), B: netip.MustParseAddr("10.0.0.2"), a: 17, b: 18,
+		psnA: 100, psnB: 200, commA: 7, commB: 8, mtu: 3}
+	forged, stranger := *c, *c
+	forged.a, stranger.commB = 66, 9
+	accepted := qplearn.Connection{Requester: qplearn.End{CommID: 7, QP: 17, PSN: 200},
+		Responder: qplearn.End{CommID: 8, QP: 18, PSN: 100}, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC}
+	forth, back := flowtable.KeyOf(c.A, c.B, c.b, 5), flowtable.KeyOf(c.B, c.A, c.a, 5)
+	for _, x := range []struct {
+		name            string
+		packets         []rocev2.Packet
+		accepted, ended bool // by the last one
+	}{
+		{"REQ", []rocev2.Packet{c.req()}, false, false},
+		{"REP", []rocev2.Packet{c.req(), c.rep()}, true, false},
+		{"REP without REQ", []rocev2.Packet{c.rep()}, false, false},
+		{"REP again", []rocev2.Packet{c.req(), c.rep(), c.rep()}, false, false},
+		{"REQ and REP again", []rocev2.Packet{c.req(), c.rep(), c.req(), c.rep()}, false, false},
+		{"another REQ", []rocev2.Packet{c.req(), forged.req(), c.rep()}, false, false},
+		{"RTU", []rocev2.Packet{c.req(), c.rep(), c.rtu()}, false, false},
+		{"data", []rocev2.Packet{c.req(), c.rep(), c.request(0)}, false, false},
+		{"DREQ", []rocev2.Packet{c.req(), c.rep(), c.dreq()}, false, true},
+		{"DREP", []rocev2.Packet{c.req(), c.rep(), c.drep()}, false, true},
+		{"REJ", []rocev2.Packet{c.req(), c.rep(), c.rej()}, false, true},
+		{"DREQ, and then DREP", []rocev2.Packet{c.req(), c.rep(), c.dreq(), c.drep()}, false, false},
+		{"DREQ of another connection", []rocev2.Packet{c.req(), c.rep(), stranger.dreq()}, false, false},
+		{"REJ of a REQ", []rocev2.Packet{c.req(), c.rej()}, false, false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{Grow: true})
+			for i := range x.packets {
+				m.Observe(&x.packets[i], 5, start)
+			}
+			got, ok := m.QPs().Accepted()
+			require.Equal(t, x.accepted, ok)
+			if ok {
+				require.Equal(t, accepted, got)
+			}
+			key, ok := m.QPs().Ended()
+			require.Equal(t, x.ended, ok)
+			if ok && key != forth {
+				require.Equal(t, back, key)
+			}
+		})
+	}
+}
+
+// A new Map takes over the pairs of All with their basis and age.
+func TestRestore(t *testing.T) {
+	byCM, byVotes := live(), live()
+	byVotes.a, byVotes.b, byVotes.psnA = 0x777, 0x888, byVotes.psnA+1<<20
+	m := established(byCM, true)
+	for n := range uint32(5) {
+		observe(m, start.Add(time.Minute), byVotes.request(n), byVotes.ack(n))
+	}
+	given := qpmap.Key{FlowKey: byCM.forth(), Domain: 7}
+	require.NoError(t, m.Add(given, qpmap.Pair{SrcQP: 5}))
+	saved := maps.Collect(m.All())
+	require.Len(t, saved, 5)
+	require.Equal(t, qpmap.BasisCM, saved[qpmap.Key{FlowKey: byCM.back()}].From)
+	require.Equal(t, qpmap.BasisVotes, saved[qpmap.Key{FlowKey: byVotes.forth()}].From)
+
+	restored := func() *qpmap.Map {
+		m := qpmap.New(qpmap.Config{})
+		for k, p := range saved {
+			require.NoError(t, m.Add(k, p))
+		}
+		return m
+	}
+	without := maps.Clone(saved) // the time of a given pair does not matter
+	delete(without, given)
+	again := restored()
+	all := maps.Collect(again.All())
+	require.Equal(t, qpmap.BasisGiven, all[given].From)
+	delete(all, given)
+	require.Equal(t, without, all)
+
+	// They age as before: ten minutes after they were seen last.
+	late := start.Add(10*time.Minute + 1)
+	_, err := again.SourceQP(qpmap.Key{FlowKey: byCM.forth()}, late)
+	require.ErrorIs(t, err, qpmap.ErrUnknown)
+	pair := wiretest.Must(again.SourceQP(qpmap.Key{FlowKey: byVotes.forth()}, late))(t)
+	require.Equal(t, byVotes.a, pair.SrcQP)
+	_, err = again.SourceQP(qpmap.Key{FlowKey: byVotes.forth()}, late.Add(time.Minute))
+	require.ErrorIs(t, err, qpmap.ErrUnknown)
+	_, err = again.SourceQP(given, late.Add(time.Hour))
+	require.NoError(t, err)
+
+	// The communication ids are no longer known: no message can name them, and 0 is no id.
+	again = restored()
+	observe(again, start, cmPacket(byCM.A, byCM.B, cm.AttributeDREQ, &cm.DREQ{RemoteQPN: byCM.b}))
+	requirePair(t, again, byCM.forth(), byCM.a, qpmap.BasisCM)
+
+	// It may be another connection that goes on: an answer tells.
+	observe(again, start, byCM.request(3))
+	requireNone(t, again, byCM.forth(), qpmap.ErrUnknown)
+	observe(again, start, byCM.ack(3))
+	requirePair(t, again, byCM.forth(), byCM.a, qpmap.BasisCM)
+}
+
+// twins are two Maps; one of them allocates memory as needed. They return the same for any packets.
+type twins struct{ fixed, growing *qpmap.Map }
+
+func newTwins(c qpmap.Config) twins {
+	c.Seed = rand.Uint64()
+	fixed := qpmap.New(c)
+	c.Grow = true
+	growing := qpmap.New(c)
+	return twins{fixed, growing}
+}
+
+func (w twins) observe(t testing.TB, p *rocev2.Packet, now time.Time) {
+	w.fixed.Observe(p, 0, now)
+	w.growing.Observe(p, 0, now)
+	want, wantErr := w.fixed.SourceQP(qpmap.Key{FlowKey: flowOf(p)}, now)
+	got, err := w.growing.SourceQP(qpmap.Key{FlowKey: flowOf(p)}, now)
+	if want != got || wantErr != err || w.fixed.Stats() != w.growing.Stats() {
+		t.Fatalf("%v %v: %v, %v, but growing %v, %v", flowOf(p), p.BTH.Header, want, wantErr, got, err)
+	}
+}
+
+func TestGrow(t *testing.T) {
+	for seed := range uint64(wiretest.Rounds(40)) {
+		r := rand.New(rand.NewPCG(seed, 13))
+		w := newTwins(qpmap.Config{MaxPairs: 512, MaxPending: 256, MaxOpen: 1024, Ports: seed%2 == 0})
+		for _, s := range impair(r, generate(r, 60, true, true)) {
+			w.observe(t, &s.packet, start.Add(s.at))
+		}
+		m := map[qpmap.Key]qpmap.Pair{}
+		for k, p := range w.fixed.All() {
+			m[k] = p
+		}
+		for k, p := range w.growing.All() {
+			require.Equal(t, m[k], p)
+			delete(m, k)
+		}
+		require.Empty(t, m)
+	}
+}
+
+// The same with tables that are soon full, of any packets.
+func FuzzGrow(f *testing.F) {
+	f.Fuzz(func(t *testing.T, script []byte) {
+		w := newTwins(qpmap.Config{MaxPairs: 40, MaxPending: 12, MaxOpen: 24, Idle: time.Minute, Ports: true})
+		play(script, func(p *rocev2.Packet, now time.Time) { w.observe(t, p, now) })
+	})
 }

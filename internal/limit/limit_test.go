@@ -8,8 +8,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -502,4 +503,27 @@ func TestWithoutTime(t *testing.T) {
 	require.True(t, e.Ready(9, time.Second, start.Add(time.Second)))
 	require.True(t, b.Ready(start.Add(time.Second)))
 	require.True(t, keyed.Ready(9, start.Add(time.Second)))
+}
+
+// A flow gets a notification every 50 µs at most, and all flows together 1,000 a second, with a
+// burst of 2.
+func Example() {
+	perFlow := NewEvery(1 << 16)
+	total := NewBucket(Rate{PerSecond: 1000, Burst: 2})
+
+	now := time.Unix(0, 0)
+	for _, flow := range []uint64{17, 17, 18, 19} {
+		if !perFlow.Ready(flow, 50*time.Microsecond, now) || !total.Ready(now) {
+			fmt.Println(flow, "limited")
+			continue
+		}
+		perFlow.Record(flow, now)
+		total.Charge(now)
+		fmt.Println(flow, "sent")
+	}
+	// Output:
+	// 17 sent
+	// 17 limited
+	// 18 sent
+	// 19 limited
 }

@@ -1,7 +1,9 @@
 package repo
 
 import (
+	"errors"
 	"fmt"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -13,8 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 const (
@@ -301,3 +304,58 @@ func onTop(pkg string) bool {
 
 // within reports whether p is the path root or one below it.
 func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }
+
+// libraries returns the folders of the packages for others, in order: neither
+// programs nor packages of tests alone.
+func libraries(t *testing.T) (dirs []string) {
+	t.Helper()
+	ours := []string{"cmd", "examples", "internal", "testdata", "tools"}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !d.IsDir() || path == ".":
+			return err
+		case slices.Contains(ours, d.Name()), d.Name()[0] == '.', isFile(filepath.Join(path, "go.mod")):
+			return fs.SkipDir
+		}
+		if p := imported(t, path); len(p.GoFiles) > 0 && !p.IsCommand() && !strings.HasSuffix(p.Name, "test") {
+			dirs = append(dirs, path)
+		}
+		return nil
+	}))
+	return dirs
+}
+
+// imported returns the package in a folder for Linux on amd64.
+func imported(t *testing.T, dir string) *build.Package {
+	t.Helper()
+	linux := build.Default
+	linux.GOOS, linux.GOARCH = "linux", "amd64"
+	p, err := linux.ImportDir(dir, 0)
+	if none := (*build.NoGoError)(nil); !errors.As(err, &none) {
+		require.NoError(t, err)
+	}
+	return p
+}
+
+// TestMain runs the tests in the root of the repository, so that they name files from there. The module that a proxy
+// serves is only a part of the repository: there is nothing to test.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(findRoot()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if !isFile("lab/go.mod") && os.Getenv("ROCECN_CI") == "" {
+		fmt.Println("skipped: this is the module alone, not a clone of the repository")
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// findRoot returns the path from the current folder up to the first one with a go.mod.
+func findRoot() string {
+	root := "."
+	for i := 0; i < 8 && !isFile(filepath.Join(root, "go.mod")); i++ {
+		root = filepath.Join(root, "..")
+	}
+	return root
+}

@@ -8,15 +8,17 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/sim"
-	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write testdata/prints.txt anew")
@@ -1063,4 +1065,86 @@ func TestIncapable(t *testing.T) {
 	require.EqualValues(t, 3, results[1].Counts.Rejected, "the switch has learned")
 	require.Greater(t, unknown.Ignored, uint64(3))
 	require.Contains(t, rejecting.Line(lab.FastCNPMarks), "; they reject Fast CNPs by ICMPv6")
+}
+
+// 128 hosts of 100 Gbit/s at half load for 10 ms, of leaf and spine: an op is a run.
+func BenchmarkLeafSpine(b *testing.B) {
+	text, err := os.ReadFile("../docs/scenarios/leaf-spine.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := Read(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	events, hops := uint64(0), uint64(0)
+	b.ReportAllocs()
+	began := wiretest.CPUTime()
+	for b.Loop() {
+		r, err := s.prepare(lab.FastCNP, 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.through(b.Context(), s, func(float64) {})
+		if r.result.Err != nil {
+			b.Fatal(r.result.Err)
+		}
+		events += r.result.Events
+		hops += r.result.Counts.Hops
+	}
+	took := (wiretest.CPUTime() - began).Seconds()
+	b.ReportMetric(float64(events)/took/1e6, "Mevents/s")
+	b.ReportMetric(float64(hops)/took/1e6, "Mhops/s")
+	b.ReportMetric(took/float64(b.N), "s/op")
+}
+
+// Every scenario is either rejected with an error, or its networks run and their counts add up. Only the size of the
+// runs is bounded here: a small network, each variant for some microseconds and events.
+func FuzzScenario(f *testing.F) {
+	files, err := filepath.Glob("../docs/scenarios/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no scenarios: ", err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	text, err := os.ReadFile("testdata/printed.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var printed []json.RawMessage
+	if err := json.Unmarshal(text, &printed); err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range printed {
+		f.Add([]byte(p))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := Read(text)
+		if err != nil {
+			return
+		}
+		top := &s.Topology
+		if top.hosts() > 64 || top.Switches > 16 || top.leaved() && (top.Leaves > 16 || top.Spines > 16) ||
+			len(s.Traffic) > 4 {
+			return
+		}
+		s.Duration, s.Warmup = min(s.Duration, Time(50*sim.Microsecond)), min(s.Warmup, Time(sim.Microsecond))
+		for _, v := range s.Variants {
+			r, err := s.prepare(v, s.Seeds[0])
+			if err != nil {
+				continue
+			}
+			ctx, end := context.WithCancel(context.Background())
+			r.through(ctx, s, func(float64) { end() }) // 100,000 events before and after the end of the warmup
+			end()
+			if r.result.Err != nil {
+				t.Fatalf("%v: %v", v, r.result.Err)
+			}
+		}
+	})
 }

@@ -1,21 +1,26 @@
 package congested_test
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 func acls(prefixes ...string) *acl.List {
@@ -300,4 +305,188 @@ func TestNewRefusesTheImpossible(t *testing.T) {
 			require.ErrorContains(t, err, c.name)
 		})
 	}
+}
+
+// A new configuration in the midst of a sequence keeps the hosts that rejected a Fast CNP, the stopped flows and the
+// state of the limits. An invalid one changes nothing.
+func TestConfigure(t *testing.T) {
+	cfg := method(congested.MethodFastCNP)
+	cfg.Out, cfg.MaxFlows = node.Rate{PerSecond: 1e-3, Burst: 4}, 64
+	a := agent(t, cfg)
+	e := &event{Frame: data(t), Options: ip, Port: 7}
+	sent, _ := congest(a, nil, e, now)
+	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
+
+	for _, c := range []struct {
+		name   string
+		change func(*congested.Config)
+	}{
+		{"Self6", func(c *congested.Config) { c.Self6 = self4 }},
+		{"Out has a Burst", func(c *congested.Config) { c.Out = node.Rate{Burst: 4} }},
+		{"field Own is empty", func(c *congested.Config) { c.Own = new(ioam.Node) }},
+		{"field Own: ioam: ", func(c *congested.Config) {
+			c.Own = new(ioam.Node)
+			c.Own.SetNode(64, 1<<24) // 24 bits
+		}},
+		{"PerFlow[3]", func(c *congested.Config) { c.PerFlow[3] = -1 }},
+		{"MaxFlows cannot change", func(c *congested.Config) { c.MaxFlows = 65 }},
+		{"MaxSent cannot change", func(c *congested.Config) { c.MaxSent = 65 }},
+		{"MaxRejected cannot change", func(c *congested.Config) { c.MaxRejected = 65 }},
+		{"MaxPaused cannot change", func(c *congested.Config) { c.MaxPaused = 65 }},
+		{"the Seed cannot change", func(c *congested.Config) { c.Seed = 9 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.Methods = nil
+			c.change(&bad)
+			require.ErrorContains(t, a.Configure(bad), c.name)
+		})
+	}
+	rejected := decision{Packet: message.Data, MarkECN: true}
+	_, d := congest(a, nil, e, now)
+	require.Equal(t, rejected, d, "the methods are as they were, and the sender is not capable")
+
+	cfg.Methods = method(congested.MethodPPFC).Methods
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, message.PPFC, d.Kind)
+	cfg.Methods = method(congested.MethodFastCNP).Methods
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, rejected, d)
+	cfg.Enabled = false
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, node.ReasonDisabled, d.Reason)
+	require.Empty(t, resumes(t, a, 7), "nothing is sent by a role that is off")
+	cfg.Enabled = true
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, rejected, d)
+	out, resumed := resume(a, nil, 7, now)
+	require.Equal(t, node.ActionSent, resumed.Action)
+	_, n := ofPPFC(t, out)
+	require.Equal(t, ppfc.Resume, n.Type)
+
+	// Of four notifications two were sent.
+	cfg.Methods = method(congested.MethodProxy).Methods
+	require.NoError(t, a.Configure(cfg))
+	for i, want := range []node.Reason{0, 0, node.ReasonLimited} {
+		_, d = congest(a, nil, e, now.Add(time.Duration(i)))
+		require.Equal(t, want, d.Reason)
+	}
+}
+
+// Data to a destination that no message may name is not invalid: the reason is ReasonAddress. If this withholds a Fast
+// CNP, the packet is marked as if a limit withheld it. Messages that do not name the destination are sent.
+func TestDestinationsNotNamed(t *testing.T) {
+	to := func(dst string) func(*rocev2.Packet) {
+		return func(p *rocev2.Packet) {
+			if p.Dst = netip.MustParseAddr(dst); p.Dst.Is4() {
+				p.Src = src4
+			}
+		}
+	}
+	srv6 := func(p *rocev2.Packet) { // Segments Left 1, Segment List[0] fe80::3
+		p.NextHeader = 43
+		p.Ext = wiretest.Hex(t, "1102 0401 00000000 fe800000000000000000000000000003")
+	}
+	unknown, yes, no := congested.CapabilityUnknown, congested.Capable, congested.Incapable
+	nodeAddress := func(c *congested.Config) { c.PPFC.NodeAddress = true }
+	for _, c := range []struct {
+		name   string
+		method congested.Method
+		frame  []byte
+		setup  func(*congested.Config)
+		reason node.Reason
+		sent   message.Kind
+		mark   bool
+	}{
+		{"Fast CNP, fe80::2, unknown", congested.MethodFastCNP, data(t, to("fe80::2")), nil, node.ReasonAddress, 0,
+			true},
+		{"Fast CNP, ::1", congested.MethodFastCNP, data(t, to("::1")), nil, node.ReasonAddress, 0, true},
+		{"Fast CNP, SRv6", congested.MethodFastCNP, data(t, srv6), nil, node.ReasonAddress, 0, true},
+		{"Fast CNP, fe80::2, not ECN-capable", congested.MethodFastCNP, data(t, to("fe80::2"), ecn(rocev2.NotECT)), nil,
+			node.ReasonAddress, 0, false},
+		{"Fast CNP, fe80::2, cannot mark", congested.MethodFastCNP, data(t, to("fe80::2")),
+			func(c *congested.Config) { c.CannotMark = true }, node.ReasonAddress, 0, false},
+		{"Fast CNP, fe80::2, capable", congested.MethodFastCNP, data(t, to("fe80::2")),
+			func(c *congested.Config) { c.Capable = capable(yes) }, node.ReasonAddress, 0, false},
+		{"Fast CNP, fe80::2, not capable", congested.MethodFastCNP, data(t, to("fe80::2")),
+			func(c *congested.Config) { c.Capable = capable(no) }, 0, 0, true},
+		{"mark, fe80::2", congested.MethodMark, data(t, to("fe80::2")), nil, 0, 0, true},
+		{"proxy, fe80::2", congested.MethodProxy, data(t, to("fe80::2")), nil, node.ReasonAddress, 0, false},
+		{"proxy, SRv6", congested.MethodProxy, data(t, srv6), nil, node.ReasonAddress, 0, false},
+		{"proxy, loopback", congested.MethodProxy, data(t, to("127.0.0.1")), nil, node.ReasonAddress, 0, false},
+		{"proxy, reserved", congested.MethodProxy, data(t, to("240.0.0.1")), nil, node.ReasonAddress, 0, false},
+		{"proxy, link-local", congested.MethodProxy, data(t, to("169.254.0.1")), nil, node.ReasonAddress, 0, false},
+		{"proxy, broadcast", congested.MethodProxy, data(t, to("255.255.255.255")), nil, node.ReasonAddress, 0, false},
+		{"proxy, this network", congested.MethodProxy, data(t, to("0.0.0.1")), nil, node.ReasonAddress, 0, false},
+		{"proxy, in VXLAN", congested.MethodProxy, tunnelled(t, vxlan, data(t, to("127.0.0.1")), 5), nil,
+			node.ReasonAddress, 0, false},
+		{"PPFC, fe80::2", congested.MethodPPFC, data(t, to("fe80::2")), nil, node.ReasonAddress, 0, false},
+		{"PPFC, SRv6", congested.MethodPPFC, data(t, srv6), nil, node.ReasonAddress, 0, false},
+		{"PPFC, loopback", congested.MethodPPFC, data(t, to("127.0.0.1")), nil, node.ReasonAddress, 0, false},
+		{"PPFC, broadcast", congested.MethodPPFC, data(t, to("255.255.255.255")), nil, node.ReasonAddress, 0, false},
+		{"PPFC that names the node", congested.MethodPPFC, data(t, to("fe80::2")), nodeAddress, 0, message.PPFC, false},
+		{"FCN, fe80::2", congested.MethodFCN, tunnelled(t, ipip, data(t, to("fe80::2")), 5), nil, 0, message.FCN,
+			false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := method(c.method)
+			cfg.Capable, cfg.Out = capable(unknown), node.Rate{PerSecond: 1e-6}
+			if c.setup != nil {
+				c.setup(&cfg)
+			}
+			a := agent(t, cfg)
+			out, d := congest(a, nil, &event{Frame: c.frame, Options: ip}, now)
+			require.Equal(t, []any{c.reason.String(), c.sent, c.mark}, []any{d.Reason.String(), d.Kind, d.MarkECN})
+			require.Equal(t, c.sent == message.Other, len(out) == 0)
+			if c.sent == message.Other {
+				_, d := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
+				require.NotEqual(t, node.ReasonLimited, d.Reason, "the rejected packet was not charged")
+			}
+		})
+	}
+}
+
+// Each method and capability is named by its text, and nothing else is.
+func TestTexts(t *testing.T) {
+	for _, c := range []struct {
+		method congested.Method
+		text   string
+	}{
+		{congested.NoMethod, "none"}, {congested.MethodFastCNP, "fastcnp"}, {congested.MethodProxy, "proxy"},
+		{congested.MethodFCN, "fcn"},
+		{congested.MethodPPFC, "ppfc"}, {congested.MethodMark, "mark"},
+	} {
+		t.Run(fmt.Sprint(c.method), func(t *testing.T) {
+			var got congested.Method = 99
+			require.NoError(t, got.UnmarshalText([]byte(c.text)))
+			require.Equal(t, c.method, got)
+			require.Equal(t, c.text, c.method.String())
+		})
+	}
+	for _, c := range []struct {
+		capability congested.Capability
+		text       string
+	}{
+		{congested.CapabilityUnknown, "unknown"}, {congested.Capable, "yes"}, {congested.Incapable, "no"},
+	} {
+		t.Run(fmt.Sprint(c.capability), func(t *testing.T) {
+			var got congested.Capability = 99
+			require.NoError(t, got.UnmarshalText([]byte(c.text)))
+			require.Equal(t, c.capability, got)
+			require.Equal(t, c.text, c.capability.String())
+		})
+	}
+	for _, text := range []string{"", "FastCNP", "cnp", "Method(6)"} {
+		method, capability := congested.MethodPPFC, congested.Incapable
+		require.Error(t, method.UnmarshalText([]byte(text)), text)
+		require.Error(t, capability.UnmarshalText([]byte(text)), text)
+		require.Equal(t, congested.MethodPPFC, method)
+		require.Equal(t, congested.Incapable, capability)
+	}
+	require.Equal(t, "Method(6)", congested.Method(6).String())
+	require.Equal(t, "Capability(3)", congested.Capability(3).String())
 }

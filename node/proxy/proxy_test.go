@@ -3,9 +3,13 @@ package proxy
 import (
 	"encoding/binary"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
@@ -20,7 +24,6 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -911,4 +914,135 @@ func TestStraysSince(t *testing.T) {
 	require.EqualValues(t, 0x21, a.SrcQP)
 	_, _, reason = p.hear(nil, switch4, messageAbout(t, stray), start)
 	require.Equal(t, node.ReasonUnknownQP, reason)
+}
+
+// A flood of messages about flows that do not exist leads to no notification, inside or outside the senders' prefix.
+func TestForgedFlows(t *testing.T) {
+	p := newProxy(t, func(c *Config) {
+		c.PerFlow, c.MaxFlows = time.Second, 64
+		c.Senders = acl.NewMap(acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: AnswerCNP})
+	})
+	random := rand.New(rand.NewPCG(3, 3))
+	data := messageAbout(t, congested(t, flow6, nil))
+	out := make([]byte, 0, 256)
+	for i := range 100_000 {
+		k := random.Uint64()
+		// the lower half of the sender's address, in tuple and invoking packet
+		for _, at := range []int{8, 40 + 8 + 8} {
+			binary.BigEndian.PutUint64(data[at:], k)
+		}
+		if i%2 == 0 {
+			data[2]++
+			data[40+8+2]++
+		}
+		_, _, reason := p.hear(out, switch6, data, start)
+		if reason == node.NoReason {
+			t.Fatal("something was sent")
+		}
+	}
+	require.Zero(t, p.sent())
+	require.NotZero(t, p.refused(node.ReasonUnknownQP))
+	require.NotZero(t, p.refused(node.ReasonNoMethod))
+}
+
+// One message, replayed all the time for a second: as many CNPs as the limit of
+// the flow says, and those of another flow are not held up.
+func TestReplays(t *testing.T) {
+	p := newProxy(t, func(c *Config) { c.PerFlow = time.Millisecond })
+	replayed, other := messageAbout(t, congested(t, flow6, nil)), messageAbout(t, congested(t, flow4, nil))
+	var answers [2]int
+	for i := range 100_000 {
+		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
+		for j, data := range [][]byte{replayed, other}[:1+(i%1000)/999] {
+			if _, a, reason := p.hear(nil, switch6, data, now); reason == node.NoReason {
+				answers[j]++
+				require.Equal(t, []rocev2.FlowKey{flow6, flow4}[j], a.Flow)
+			}
+		}
+	}
+	require.Equal(t, [2]int{1000, 100}, answers)
+}
+
+// A new configuration in the midst of a sequence keeps the learned pairs and the state of the limits. An invalid one
+// changes nothing.
+func TestConfigure(t *testing.T) {
+	var cfg Config
+	p := newProxy(t, func(c *Config) {
+		c.QPs, c.PerFlow, c.MaxFlows = qpmap.New(qpmap.Config{}), time.Hour, 64
+		c.InPerSource = node.Rate{PerSecond: 1e-3, Burst: 4}
+		cfg = *c
+	})
+	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
+	show := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) {
+		var q rocev2.Packet
+		require.NoError(t, q.DecodeIP(congested(t, k, func(q *rocev2.Packet) { q.BTH.Opcode, q.BTH.PSN = op, psn })))
+		p.observe1(&q, start)
+	}
+	for psn := uint32(1000); psn < 1005; psn++ {
+		show(flow4, bth.RCRDMAWriteOnly, psn)
+		show(back, bth.RCAcknowledge, psn)
+	}
+	data := messageAbout(t, congested(t, flow4, func(q *rocev2.Packet) { q.BTH.PSN = 1003 }))
+	hear := func() (answered, node.Reason) {
+		_, a, reason := p.hear(nil, switch4, data, start)
+		return a, reason
+	}
+	a, reason := hear()
+	require.Equal(t, []any{AnswerCNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason})
+
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"neither Self4", func(c *Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} }},
+		{"PerFlow", func(c *Config) { c.PerFlow = -1 }},
+		{"InPerSource", func(c *Config) { c.InPerSource = node.Rate{Burst: 1} }},
+		{"MaxFlows cannot", func(c *Config) { c.MaxFlows = 65 }},
+		{"MaxSources cannot", func(c *Config) { c.MaxSources = 65 }},
+		{"Seed cannot", func(c *Config) { c.Seed = 7 }},
+		{"DSCP", func(c *Config) { c.Carriage.DSCP = 64 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.Accept = nil
+			c.change(&bad)
+			require.ErrorContains(t, p.Configure(bad), c.name)
+		})
+	}
+	_, reason = hear()
+	require.Equal(t, node.ReasonLimited, reason, "the list is as it was, and the flow's interval goes on")
+
+	cfg.PerFlow, cfg.Senders = 0, senders(AnswerPPFC)
+	require.NoError(t, p.Configure(cfg))
+	a, reason = hear()
+	require.Equal(t, []any{AnswerPPFC, node.NoReason}, []any{a.Method, reason})
+	cfg.Senders = senders(AnswerCNP)
+	require.NoError(t, p.Configure(cfg))
+	a, reason = hear()
+	require.Equal(t, []any{AnswerCNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason},
+		"nothing is forgotten")
+	_, reason = hear()
+	require.Equal(t, node.ReasonLimited, reason, "the source has sent four")
+	cfg.InPerSource = node.Rate{}
+	require.NoError(t, p.Configure(cfg))
+	_, reason = hear()
+	require.Equal(t, node.NoReason, reason)
+}
+
+// The counters of a proxy can be read while it works. This test is for the race detector.
+func TestCountersMeanwhile(t *testing.T) {
+	p := newProxy(t, nil)
+	data := messageAbout(t, congested(t, flow6, nil))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 1000 {
+			p.hear(nil, switch6, data, start)
+		}
+	})
+	for p.Counters().Load(node.Count{Action: node.ActionSent}) < 1000 {
+		for range p.Counters().All() {
+		}
+	}
+	wg.Wait()
+	require.EqualValues(t, 1000, p.Counters().Load(node.Count{Action: node.ActionSent}))
 }

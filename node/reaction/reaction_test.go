@@ -4,11 +4,23 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 const µs = time.Microsecond
@@ -392,4 +404,191 @@ func BenchmarkFlow(b *testing.B) {
 			f.Notified(now)
 		}
 	}
+}
+
+// A sender is held at 30 Gbit/s for 300 µs, stopped for 100 µs of these, and let go on
+// by a resume, as the octets of three PPFCs say.
+func TestBrake(t *testing.T) {
+	var (
+		sender = netip.MustParseAddr("2001:db8::1")
+		far    = netip.MustParseAddr("2001:db8::2")
+		node6  = netip.MustParseAddr("2001:db8::ff")
+	)
+	table := wiretest.Must(pause.New(pause.Config{
+		Enabled: true, Self6: sender, Accept: acl.New(netip.PrefixFrom(node6, 128)),
+	}))(t)
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	var b Brake
+	tell := func(kind ppfc.Type, last time.Duration, rate uint64, now time.Time) {
+		n := ppfc.New(0x123, 0xFFFF, ppfc.Extension{Congested: far, Type: kind, Pause: last})
+		packet := wiretest.Must(n.AppendPacket(nil, node6, sender, ppfc.Config{}))(t)
+		var f rocev2.Frame
+		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		_, d := table.Receive(nil, &f, node.Event{Now: now})
+		require.Equal(t, node.ActionAccepted, d.Action)
+		state, until := table.State(pause.FlowTarget(far, 0x123), now)
+		b.Set(state, until, rate)
+	}
+	const line = 100e9
+	rate := func(d time.Duration) uint64 { return b.Rate(line, at(d)) }
+
+	require.EqualValues(t, line, rate(0))
+	_, ok := b.Next()
+	require.False(t, ok)
+
+	tell(ppfc.Hold, 300*µs, 30e9, at(0))
+	require.EqualValues(t, 30e9, rate(0))
+	require.EqualValues(t, 10e9, b.Rate(10e9, at(µs)), "a reaction point that asks for less has it")
+	require.EqualValues(t, line, rate(300*µs), "it ends by itself")
+
+	tell(ppfc.Stop, 100*µs, 30e9, at(50*µs))
+	require.Zero(t, rate(50*µs))
+	next, ok := b.Next()
+	require.True(t, ok)
+	require.True(t, next.Equal(at(150*µs)))
+	require.Zero(t, rate(150*µs-1))
+
+	// The stop is over, the hold is not: the table is asked again.
+	state, until := table.State(pause.FlowTarget(far, 0x123), at(150*µs))
+	b.Set(state, until, line)
+	require.EqualValues(t, 30e9, rate(150*µs), "held at the rate of when it was asked for")
+	next, _ = b.Next()
+	require.True(t, next.Equal(at(300*µs)))
+
+	tell(ppfc.Resume, 0, 30e9, at(200*µs))
+	require.EqualValues(t, line, rate(200*µs))
+	_, ok = b.Next()
+	require.False(t, ok)
+
+	tell(ppfc.Alarm, time.Millisecond, line, at(300*µs))
+	require.EqualValues(t, line, rate(300*µs), "an alarm slows nothing down")
+	_, ok = b.Next()
+	require.False(t, ok)
+}
+
+// table is a host with the queue pair 0x11, which sends to 0x22 of another host.
+type table struct{ far netip.Addr }
+
+func (t table) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
+	if k.DestQP != 0x22 || k.Dst != t.far {
+		return qpmap.Pair{}, qpmap.ErrUnknown
+	}
+	return qpmap.Pair{SrcQP: 0x11, PKey: 0xFFFF, Seen: now}, nil
+}
+
+func (t table) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool) {
+	return qp == 0x11 && dst == t.far, qp == 0x11
+}
+
+// The octets of a Fast CNP, of the CNP that follows it, and of a PPFC, through a sender: the
+// first halves the rate, the CNP is the same news again, and the PPFC is no cut.
+func TestReact(t *testing.T) {
+	var (
+		self  = netip.MustParseAddr("2001:db8::1")
+		far   = netip.MustParseAddr("2001:db8::2")
+		node6 = netip.MustParseAddr("2001:db8::ff")
+	)
+	s := wiretest.Must(sender.New(sender.Config{
+		Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node6, 128)), QPs: table{far},
+		Window: 50 * µs,
+	}))(t)
+	data := rocev2.Packet{Datagram: rocev2.Datagram{Src: self, Dst: far, SrcPort: 0xC000, DstPort: rocev2.Port,
+		TrafficClass: uint8(rocev2.ECT0)}}
+	data.BTH.Header = bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 0x22}
+	fast, _, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
+	require.NoError(t, err)
+	message := cnp.New(0x11, 0xFFFF)
+	plain := wiretest.Must(message.AppendPacket(nil, far, self, cnp.Config{}))(t)
+	stop := ppfc.New(0x22, 0xFFFF, ppfc.Extension{Congested: far, Type: ppfc.Stop, Pause: time.Millisecond})
+	paused := wiretest.Must(stop.AppendPacket(nil, node6, self, ppfc.Config{}))(t)
+
+	f := flow(t, PaperDCQCN(40e9))
+	h := hpccFlow(t, func(*HPCCConfig) {})
+	hear := func(octets []byte, at time.Duration) node.Reason {
+		var frame rocev2.Frame
+		frame.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		_, d := s.Receive(nil, &frame, node.Event{Now: start.Add(at)})
+		f.React(&d, start.Add(at))
+		h.React(&d, []Hop{{B: 100e9, QLen: 125_000}}, start.Add(at))
+		return d.Reason
+	}
+	require.Equal(t, node.NoReason, hear(fast, 0))
+	require.EqualValues(t, 20e9, f.Rate())
+	require.Equal(t, node.NoReason, hear(plain, 10*µs))
+	require.EqualValues(t, 20e9, f.Rate(), "the same congestion")
+	require.Equal(t, node.NoReason, hear(paused, 20*µs))
+	require.EqualValues(t, 20e9, f.Rate(), "a pause is no cut")
+	require.Equal(t, node.NoReason, hear(plain, 50*µs))
+	require.EqualValues(t, 10e9, f.Rate(), "news")
+	require.EqualValues(t, 100e9, h.Rate(), "without a trace HPCC learns nothing")
+
+	// A rejected notification does not change the rate; only time does.
+	forged := wiretest.Must(message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, cnp.Config{}))(t)
+	require.NotEqual(t, node.NoReason, hear(forged, 51*µs))
+	require.EqualValues(t, 10e9, f.Rate())
+}
+
+// Four flows at a port of 40 Gbit/s. Its queue begins to mark at 5 KB, and marks 1 % at 200 KB. The receiver sends at
+// most one notification per 50 µs, and there is no delay: the fluid model of DCQCN's authors has a queue of 41.8 KB,
+// α of 0.122 and 2,228 notifications a second and flow there (CoNEXT 2016). This loop does not use the laboratory.
+func TestFixedPoint(t *testing.T) {
+	const (
+		flows  = 4
+		packet = 1000
+		line   = 40e9
+		slot   = 200 * time.Nanosecond // a packet of the port
+		end    = 400 * time.Millisecond
+		from   = 100 * time.Millisecond
+	)
+	d := wiretest.Must(NewDCQCN(PaperDCQCN(line)))(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	var all [flows]struct {
+		DCQCNFlow
+		credit float64
+		marked bool
+		look   time.Duration
+	}
+	for i := range all {
+		all[i].DCQCNFlow = d.Start()
+		all[i].look = time.Duration(random.IntN(50_000))
+	}
+	var queue []int // senders of the queued packets
+	depth, alpha, told, slots := 0., 0., 0., 0.
+	for now := time.Duration(0); now < end; now += slot {
+		at := start.Add(now)
+		for i := range all {
+			f := &all[i]
+			if f.credit += float64(f.Rate()) / line; f.credit >= 1 {
+				f.credit--
+				f.Sent(packet, at)
+				queue = append(queue, i)
+			}
+			if f.look <= now {
+				f.look += 50 * µs
+				if f.marked {
+					f.marked = false
+					f.Notified(at)
+					if now >= from {
+						told++
+					}
+				}
+			}
+		}
+		if len(queue) > 0 {
+			i := queue[0]
+			queue = queue[1:]
+			p := (float64(len(queue)*packet) - 5000) / 195_000 * 0.01
+			all[i].marked = all[i].marked || random.Float64() < p || p > 0.01
+		}
+		if now >= from {
+			depth += float64(len(queue) * packet)
+			slots++
+			if int(slots)%100 == 0 {
+				alpha += all[0].Alpha(at)
+			}
+		}
+	}
+	require.InEpsilon(t, 41.8e3, depth/slots, 0.1)
+	require.InEpsilon(t, 2228, told/flows/(end-from).Seconds(), 0.1)
+	require.InEpsilon(t, 0.122, alpha/(slots/100), 0.1)
 }

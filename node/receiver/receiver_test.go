@@ -3,10 +3,13 @@ package receiver_test
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"maps"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
@@ -18,7 +21,6 @@ import (
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -539,4 +541,169 @@ func TestMemory(t *testing.T) {
 	require.InDelta(t, 16*65536, wiretest.Allocated(func() { receiver.New(cfg) }), 64<<10)
 	require.Less(t, wiretest.Allocated(func() { receiver.New(receiver.Config{}) }), uint64(16<<10),
 		"nothing for a role that is off")
+}
+
+// Broken RoCEv2 is refused where it is marked and may be data, as far as can be read; other broken packets ask for
+// nothing.
+func TestBroken(t *testing.T) {
+	const at4, at6 = 20, 40
+	short := func(udp int, length uint8, opcode bth.Opcode, change ...func(*rocev2.Packet)) []byte {
+		b := isMarked(t, change...).IP
+		b[udp+4], b[udp+5], b[udp+8] = 0, length, byte(opcode)
+		return b
+	}
+	unmarked := func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }
+	for _, row := range []struct {
+		name   string
+		octets []byte
+		reason node.Reason
+	}{
+		{"data", short(at6, 9, bth.RCSendOnly), node.ReasonBroken},
+		{"data of IPv4", short(at4, 9, bth.RCSendOnly, v4), node.ReasonBroken},
+		{"acknowledgement", short(at6, 9, bth.RCAcknowledge), 0},
+		{"CNP", short(at4, 9, bth.CNP, v4), 0},
+		{"no opcode", short(at6, 8, bth.RCAcknowledge), node.ReasonBroken},
+		{"not even a UDP header", short(at6, 7, bth.RCAcknowledge), node.ReasonBroken},
+		{"not marked", short(at6, 9, bth.RCSendOnly, unmarked), 0},
+		{"not marked, of IPv4", short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
+		{"breaks off in its data", isMarked(t).IP[:70], node.ReasonBroken},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for _, on := range []bool{true, false} {
+				cfg := config(t)
+				cfg.Enabled = on
+				r := made(t, cfg)
+				var f rocev2.Frame
+				f.Decode(row.octets, ip)
+				want := node.Decision{Packet: message.Broken}
+				if row.reason != 0 {
+					want.Action, want.Reason = node.ActionRefused, row.reason
+					if !on {
+						want.Reason = node.ReasonDisabled
+					}
+				}
+				out, d := r.Receive(nil, &f, node.Event{Now: now})
+				require.Empty(t, out)
+				require.Equal(t, want, d)
+			}
+		})
+	}
+}
+
+// teaching learns one pair of every packet.
+type teaching struct {
+	seen *int
+	key  qpmap.Key
+}
+
+func (l teaching) SourceQP(qpmap.Key, time.Time) (qpmap.Pair, error) {
+	return qpmap.Pair{SrcQP: 0x22}, nil
+}
+
+func (l teaching) Observe(*rocev2.Packet, uint32, time.Time) int { *l.seen++; return 1 }
+
+func (l teaching) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
+	return func(yield func(qpmap.Key, qpmap.Pair) bool) { yield(l.key, qpmap.Pair{SrcQP: 0x99}) }
+}
+
+// A receiver that is on learns from data and acknowledgements. The Action is node.ActionLearned if there is no other
+// one.
+func TestLearns(t *testing.T) {
+	seen := 0
+	key := qpmap.Key{FlowKey: rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 7}}
+	cfg := config(t)
+	cfg.QPs = teaching{&seen, key}
+	r := made(t, cfg)
+	learned := func(k message.Kind) node.Decision {
+		return node.Decision{Action: node.ActionLearned, Packet: k, Flow: key, SrcQP: 0x99, KnownQP: true}
+	}
+	_, d := receive(r, nil, isMarked(t, opcode(bth.RCAcknowledge)), now)
+	require.Equal(t, learned(message.Ack), d)
+	_, d = receive(r, nil, isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), now)
+	require.Equal(t, learned(message.Data), d)
+	_, d = receive(r, nil, isMarked(t), now)
+	require.Equal(t, []any{node.ActionSent, uint32(0x22), uint32(0x11)}, []any{d.Action, d.SrcQP, d.Flow.DestQP})
+	require.Equal(t, 3, seen)
+
+	cfg.Enabled = false
+	require.NoError(t, r.Configure(cfg))
+	_, d = receive(r, nil, isMarked(t, opcode(bth.RCAcknowledge)), now)
+	require.Equal(t, node.Decision{Packet: message.Ack}, d)
+	require.Equal(t, 3, seen)
+	_, err := receiver.New(cfg)
+	require.NoError(t, err)
+}
+
+// A Carriage that nothing can be built with is refused, and not every packet afterwards.
+func TestCarriage(t *testing.T) {
+	on := receiver.Config{Enabled: true, Self4: netip.MustParseAddr("192.0.2.1")}
+	cfg := on
+	cfg.CNP.Carriage.DSCP = 200
+	_, err := receiver.New(cfg)
+	require.ErrorContains(t, err, "CNP.Carriage")
+	cfg = on
+	cfg.FastCNP.Carriage.ECN = 4
+	_, err = receiver.New(cfg)
+	require.ErrorContains(t, err, "FastCNP.Carriage")
+}
+
+// A new configuration in the midst of a sequence keeps the state of the limits and the known pairs. An invalid one
+// changes nothing.
+func TestConfigure(t *testing.T) {
+	cfg := config(t)
+	cfg.PerFlow, cfg.Out, cfg.MaxFlows = time.Hour, node.Rate{PerSecond: 1e-3, Burst: 3}, 64
+	r := made(t, cfg)
+	is := func(at time.Duration, want node.Reason) {
+		t.Helper()
+		_, d := receive(r, nil, isMarked(t), now.Add(at))
+		require.Equal(t, want, d.Reason)
+	}
+	is(0, 0)
+	for _, c := range []struct {
+		name   string
+		change func(*receiver.Config)
+	}{
+		{"receiver: neither Self4", func(c *receiver.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} }},
+		{"Self4", func(c *receiver.Config) { c.Self4 = self6 }},
+		{"Self6", func(c *receiver.Config) { c.Self6 = self4 }},
+		{"PerFlow -1ns", func(c *receiver.Config) { c.PerFlow = -1 }},
+		{"Out has a Burst", func(c *receiver.Config) { c.Out = node.Rate{Burst: 5} }},
+		{"FastCNP.CodePoints: option type 0xbe: its act bits must be 10, its chg bit 0", func(c *receiver.Config) {
+			c.FastCNP.CodePoints.Option2 = 0xBE
+		}},
+		{"FastCNP.Long 3", func(c *receiver.Config) { c.FastCNP.Long = 3 }},
+		{"FastCNP.Coverage 3", func(c *receiver.Config) { c.FastCNP.Coverage = 3 }},
+		{"MaxFlows -1 is negative", func(c *receiver.Config) { c.MaxFlows = -1 }},
+		{"MaxFlows cannot change", func(c *receiver.Config) { c.MaxFlows = 65 }},
+		{"the Seed cannot change", func(c *receiver.Config) { c.Seed = 9 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bad := cfg
+			bad.QPs = nil
+			c.change(&bad)
+			require.ErrorContains(t, r.Configure(bad), c.name)
+			if c.name != "MaxFlows cannot change" && c.name != "the Seed cannot change" {
+				_, err := receiver.New(bad)
+				require.ErrorContains(t, err, c.name)
+			}
+		})
+	}
+	is(time.Second/2, node.ReasonLimited) // the pair is known, and the interval goes on
+
+	cfg.PerFlow = time.Second
+	require.NoError(t, r.Configure(cfg))
+	is(time.Second-1, node.ReasonLimited)
+	is(time.Second, 0)
+	cfg.Enabled = false
+	require.NoError(t, r.Configure(cfg))
+	is(2*time.Second, node.ReasonDisabled)
+	cfg.Enabled, cfg.Fast = true, true
+	require.NoError(t, r.Configure(cfg))
+	out, d := receive(r, nil, isMarked(t), now.Add(2*time.Second))
+	require.Equal(t, message.FastCNP, d.Message)
+	require.NotEmpty(t, out)
+	is(3*time.Second, node.ReasonLimited) // three were sent
+	cfg.Out = node.Rate{}
+	require.NoError(t, r.Configure(cfg))
+	is(3*time.Second, 0)
 }

@@ -5,14 +5,17 @@ package igptest
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/proxies"
 	"github.com/rocecn/rocecn/pnc"
-	"github.com/stretchr/testify/require"
 )
 
 // A leaf, which is a speaker of the test, is the proxy of senders; isisd floods its LSP.
@@ -133,4 +136,33 @@ func reach6(metric uint32, prefix string, control uint8, subTLVs []byte) []byte 
 	a := p.Addr().As16()
 	value := append(binary.BigEndian.AppendUint32(nil, metric), control, uint8(p.Bits()))
 	return tlv(236, slices.Concat(value, a[:(p.Bits()+7)/8], []byte{uint8(len(subTLVs))}, subTLVs)...)
+}
+
+func TestMain(m *testing.M) { wiretest.OwnNetwork(m) }
+
+// sameSet reports whether two lists have the same elements.
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// contains reports whether a text has all of these parts.
+func contains(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// lines returns one line for each advertisement of an iterator.
+func lines(advertisements iter.Seq2[pnc.Advertisement, error]) (all []string) {
+	for a, err := range advertisements {
+		if err != nil {
+			all = append(all, err.Error())
+			continue
+		}
+		all = append(all, fmt.Sprintf("%v %v %d", a.Prefix, a.Proxy, a.Metric))
+	}
+	return all
 }

@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/experiment"
+	"github.com/rocecn/rocecn/lab/scenario"
 )
 
 func call(ctx context.Context, stdin string, args ...string) (status int, stdout, stderr string) {
@@ -166,4 +171,144 @@ func TestInterrupt(t *testing.T) {
 	status, _, errs = call(ctx, "", "check", "B1")
 	require.Equal(t, interrupted, status)
 	require.Contains(t, errs, "missing: B1, 10 of 10 rows\n")
+}
+
+// The figures of docs/results.md are those of docs/results/quick.json, which has all experiments, and full.json. A
+// table stands between <!-- table C1: use of its link: cnp fastcnp --> and <!-- end -->, and has all cases of the
+// experiment; one of full.json begins with "full"; a frontier of C14 stands between <!-- frontier WAN far --> and
+// <!-- end -->.
+func TestResults(t *testing.T) {
+	t.Chdir("../..")
+	quick, full := results(t, "docs/results/quick.json", "quick"), results(t, "docs/results/full.json", "full")
+	for _, e := range experiment.All() {
+		require.NotEmpty(t, quick.In(e.ID), e.ID)
+	}
+
+	const file = "docs/results.md"
+	old := wiretest.Must(os.ReadFile(file))(t)
+	tables := 0
+	blocks := regexp.MustCompile(`(?s)<!-- (table|full|frontier) [^\n]* -->\n.*?<!-- end -->`)
+	made := blocks.ReplaceAllStringFunc(string(old), func(block string) string {
+		tables++
+		head, _, _ := strings.Cut(block, "\n")
+		what := strings.TrimSuffix(strings.TrimPrefix(head, "<!-- "), " -->")
+		rows := ""
+		if network, ok := strings.CutPrefix(what, "frontier "); ok {
+			rows = frontierRows(quick, network)
+		} else if table, ok := strings.CutPrefix(what, "full "); ok {
+			rows = tableRows(t, full, table)
+		} else {
+			rows = tableRows(t, quick, strings.TrimPrefix(what, "table "))
+		}
+		return head + "\n" + rows + "<!-- end -->"
+	})
+	require.NotZero(t, tables)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
+		return
+	}
+	require.Equal(t, string(old), made, "go test ./cmd/rocelab -run TestResults -update")
+}
+
+// results reads results of a size that are whole.
+func results(t *testing.T, file, size string) *experiment.Results {
+	t.Helper()
+	text := wiretest.Must(os.ReadFile(file))(t)
+	var r experiment.Results
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Equal(t, size, r.Size)
+	require.Regexp(t, `^[0-9a-f]{12}(, [0-9a-f]{12})*$`, r.Commit)
+	require.Zero(t, r.Missing())
+	return &r
+}
+
+// tableRows returns a table: "C1: use of its link: cnp fastcnp".
+func tableRows(t *testing.T, r *experiment.Results, what string) string {
+	t.Helper()
+	parts := strings.Split(what, ": ")
+	require.Len(t, parts, 3, what)
+	var variants []lab.Variant
+	head, line := "| "+parts[1], "|---|"
+	if unit := experiment.Unit(parts[1]); unit != "" {
+		head += ", " + unit
+	}
+	for name := range strings.FieldsSeq(parts[2]) {
+		var v lab.Variant
+		require.NoError(t, v.UnmarshalText([]byte(name)))
+		variants = append(variants, v)
+		head, line = head+" | "+name, line+"---|"
+	}
+	out := head + " |\n" + line + "\n"
+	require.NotEmpty(t, r.In(parts[0]), what)
+	for _, c := range r.In(parts[0]) {
+		out += "| " + c.Name
+		for _, v := range variants {
+			cell, _ := r.Cell(c, v, parts[1])
+			out += " | " + cell
+		}
+		out += " |\n"
+	}
+	return out
+}
+
+func frontierRows(r *experiment.Results, network string) string {
+	out := "| variant | use of the link, % | peak after the warmup, KB | thresholds |\n|---|---|---|---|\n"
+	for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
+		for _, p := range r.Frontier(network, v) {
+			out += fmt.Sprintf("| %v | %s | %s | %s |\n", v, scenario.Figure(p.Use), scenario.Figure(p.Peak),
+				p.Thresholds())
+		}
+	}
+	return out
+}
+
+var update = flag.Bool("update", false, "write the outputs in the document anew")
+
+// The documents show the output of the tool: every line of a console block that begins with $ is a command, in the root
+// of its module.
+func TestDocument(t *testing.T) {
+	wiretest.Once(t)
+	wiretest.Alone(t)
+	t.Chdir("../..")
+	requireDocumented(t, "docs/laboratory.md", 4)
+	requireDocumented(t, "docs/checks.md", 1)
+}
+
+// requireDocumented compares the console blocks of a file with the output of their commands, or writes it.
+func requireDocumented(t *testing.T, file string, count int) {
+	t.Helper()
+	text := wiretest.Must(os.ReadFile(file))(t)
+	blocks := 0
+	made := regexp.MustCompile("(?s)```console\n.*?```").ReplaceAllStringFunc(string(text), func(block string) string {
+		blocks++
+		out := bytes.NewBufferString("```console\n")
+		for line := range strings.Lines(block) {
+			if args, ok := strings.CutPrefix(line, "$ rocelab "); ok {
+				out.WriteString(line)
+				var messages bytes.Buffer // progress among them, on a slow machine
+				status := command(t.Context(), strings.Fields(args), strings.NewReader(""), out, &messages)
+				require.Equal(t, 0, status, messages.String())
+			}
+		}
+		return out.String() + "```"
+	})
+	require.Equal(t, count, blocks)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
+		return
+	}
+	require.Equal(t, string(text), made, "go test ./cmd/rocelab -update")
+}
+
+// The scenarios of the documents are right.
+func TestScenarios(t *testing.T) {
+	files := wiretest.Must(filepath.Glob("../../docs/scenarios/*.json"))(t)
+	require.Len(t, files, 12)
+	for _, file := range files {
+		text := wiretest.Must(os.ReadFile(file))(t)
+		s, err := scenario.Read(text)
+		require.NoError(t, err, file)
+		require.LessOrEqual(t, bytes.Count(text, []byte("\n")), 30)
+		require.NotEmpty(t, s.Name)
+	}
 }

@@ -13,11 +13,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
-	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write testdata/messages.pcap and the golden files anew")
@@ -276,5 +280,36 @@ func BenchmarkInspect(b *testing.B) {
 				b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
 			})
 		}
+	}
+}
+
+// The summary counts and names every kind, also kinds that are added later.
+func TestEveryKindIsInTheSummary(t *testing.T) {
+	for kind := message.Other; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+		var s summary
+		s.add(&finding{record: new(capture.Record), kind: kind})
+		var out bytes.Buffer
+		s.print(&out)
+		require.Contains(t, out.String(), fmt.Sprintf("1 packet: 1 %v\n", kind))
+	}
+}
+
+// Times have six digits, or nine where they need them; where they stand below one
+// another all have nine from there on.
+func TestClock(t *testing.T) {
+	at := func(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+	var line clock
+	column := clock{aligned: true}
+	for _, c := range []struct {
+		ns           int64
+		line, column string
+	}{
+		{1_000, "00:00:00.000001", "00:00:00.000001"},
+		{1_001, "00:00:00.000001001", "00:00:00.000001001"},
+		{999_999_000, "00:00:00.999999", "00:00:00.999999000"},
+		{1_000_000_000, "00:00:01.000000", "00:00:01.000000000"},
+	} {
+		require.Equal(t, c.line, string(line.append(nil, at(c.ns), "15:04:05")))
+		require.Equal(t, c.column, string(column.append(nil, at(c.ns), "15:04:05")))
 	}
 }

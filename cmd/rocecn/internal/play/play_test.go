@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
@@ -22,7 +28,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
-	"github.com/stretchr/testify/require"
 )
 
 // echo is a role for the tests of the code that all roles share: it forwards the octets of every frame, and decides
@@ -306,4 +311,174 @@ func TestLive(t *testing.T) {
 	require.Contains(t, first, `"frame":1,`)
 	interrupt()
 	require.Zero(t, <-status)
+}
+
+var (
+	senderAddr   = netip.MustParseAddr("2001:db8:1::a")
+	receiverAddr = netip.MustParseAddr("2001:db8:4::e")
+	senderIPv4   = netip.MustParseAddr("198.51.100.1")
+	receiverIPv4 = netip.MustParseAddr("198.51.100.2")
+	switchAddr   = netip.MustParseAddr("2001:db8:ffff::5")
+
+	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// packet returns a RoCEv2 data packet from sender to receiver, changed.
+func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
+		Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = senderAddr, receiverAddr, 49152, rocev2.Port, 64,
+		uint8(rocev2.ECT0)
+	for _, c := range change {
+		c(&p)
+	}
+	return wiretest.Must(p.AppendBinary(nil))(t)
+}
+
+func ipv4(p *rocev2.Packet) { p.Src, p.Dst = senderIPv4, receiverIPv4 }
+
+// every returns a capture of raw IP with these packets, a step of time apart.
+func every(step time.Duration, packets ...[]byte) []byte {
+	var all []capture.Record
+	for i, p := range packets {
+		all = append(all, capture.Record{Data: p, Time: noon.Add(time.Duration(i) * step)})
+	}
+	return captureOf(capture.Raw, time.Nanosecond, all...)
+}
+
+// The original length of a truncated packet is that in its IP header, and at least the captured length. Other packets
+// are complete.
+func TestOriginalLen(t *testing.T) {
+	header := func(version, octets, length int) []byte {
+		b := make([]byte, octets)
+		b[0] = byte(version << 4)
+		at := 2
+		if version == 6 {
+			at = 4
+		}
+		binary.BigEndian.PutUint16(b[at:], uint16(length))
+		return b
+	}
+	for _, row := range []struct {
+		name   string
+		packet []byte
+		cut    bool
+		want   uint32
+	}{
+		{"IPv4", header(4, 28, 60), true, 60},
+		{"IPv4, header alone", header(4, 20, 60), true, 60},
+		{"IPv4, no header", header(4, 19, 60), true, 19},
+		{"IPv4, shorter", header(4, 28, 25), true, 28},
+		{"IPv4, whole frame", header(4, 28, 60), false, 28},
+		{"IPv6", header(6, 48, 100), true, 140},
+		{"IPv6, header alone", header(6, 40, 100), true, 140},
+		{"IPv6, no header", header(6, 39, 100), true, 39},
+		{"IPv6, shorter", header(6, 48, 5), true, 48},
+		{"IPv6, whole frame", header(6, 48, 100), false, 48},
+		{"neither", header(5, 48, 100), true, 48},
+		{"neither, and no cut", header(5, 48, 100), false, 48},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cause := &capture.Record{Data: make([]byte, 64), OrigLen: 64}
+			if row.cut {
+				cause.OrigLen++
+			}
+			require.Equal(t, row.want, originalLen(row.packet, cause))
+		})
+	}
+}
+
+// OUT is a capture even where nothing was sent: of IP packets, by answer of Ethernet.
+func TestNothingSent(t *testing.T) {
+	for _, c := range []struct {
+		want    uint32
+		answers *answerer
+	}{{101, nil}, {1, &answerer{}}} {
+		t.Run(fmt.Sprint(c.want), func(t *testing.T) {
+			// LINKTYPE_RAW, LINKTYPE_ETHERNET
+			var out bytes.Buffer
+			p := player{lines: bufio.NewWriter(io.Discard), out: bufio.NewWriter(&out), answers: c.answers}
+			require.NoError(t, p.closeOutput())
+			require.Len(t, out.Bytes(), 24)
+			require.Equal(t, c.want, binary.LittleEndian.Uint32(out.Bytes()[20:]))
+		})
+	}
+}
+
+// Why there is no Fast CNP, in the words of the summary.
+func TestSkipped(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		d    node.Decision
+	}{
+		{"ICMPv6 error of a sender that is not capable", node.Decision{Action: node.ActionLearned}},
+		{"marked only: the sender is not capable", node.Decision{Action: node.ActionMarked, Packet: message.Data}},
+		{"no_method", node.Decision{Action: node.ActionMarked, Packet: message.Data,
+			Reason: node.ReasonNoMethod}},
+		{"not RoCEv2", node.Decision{}},
+		{"ICMPv6 error about nothing that was sent", node.Decision{Action: node.ActionRefused,
+			Reason: node.ReasonDenied}},
+		{"ack", node.Decision{Action: node.ActionRefused, Packet: message.Ack, Reason: node.ReasonAcknowledgement}},
+		{"IOAM trace too long", node.Decision{Action: node.ActionRefused, Packet: message.Data,
+			Reason: node.ReasonBroken}},
+		{"broken", node.Decision{Action: node.ActionRefused, Packet: message.Broken, Reason: node.ReasonBroken}},
+		{"not_capable", node.Decision{Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonNotCapable}},
+		{"from or to an address that is not answered", node.Decision{
+			Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonAddress,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.name, skipReason(&c.d)) })
+	}
+}
+
+// A file of the agent has the same roles, of which play takes one.
+func TestTOMLFile(t *testing.T) {
+	const agent = `
+[agent]
+http = "127.0.0.1:9479"
+[source.queues]
+type = "qdisc"
+[[role.switch]]
+enabled = true
+sources = ["queues"]
+sink = "net"
+self = ["2001:db8:ffff::5"]
+methods = [{ senders = "::/0", method = "fastcnp" }]
+[[role.switch]]
+enabled = false
+[role.receiver]
+install = "nft"
+`
+	in := every(0, packet(t))
+	want, out, _ := rehearse(t, "switch", `{"enabled": true, "self": ["2001:db8:ffff::5"],
+		"methods": [{"senders": "::/0", "method": "fastcnp"}]}`, in)
+	require.Equal(t, "sent", want[0]["action"])
+	_, err := roles.Read([]byte(agent), "switch[0]")
+	require.EqualError(t, err, "line 15: role.receiver.install: is for the role border or sender")
+	good := agent[:len(agent)-len("install = \"nft\"\n")]
+	got, same, _ := rehearse(t, "switch[0]", good, in)
+	want[0]["role"] = "switch[0]"
+	require.Equal(t, want, got)
+	require.Equal(t, out, same)
+	got, _, _ = rehearse(t, "switch[1]", good, in)
+	require.Equal(t, "disabled", got[0]["reason"])
+
+	for _, c := range []struct{ role, file, message string }{
+		{"switch", good, "there are several [[role.switch]]: the first one is switch[0]"},
+		{"proxy", good, "there is no [role.proxy]"},
+		{"switch", "[role.switch]\nenabled = true\nself = [\"2001:db8::1\", \"::1\"]",
+			"line 3: role.switch.self[1]: ::1 is the second of its family"},
+		{"switch", "[role.switch]\n\npe = [1]", "line 3: role.switch.pe[0]: 1: want a prefix as text"},
+		{"switch", "[role.switch]\n[role.swich]", "line 2: role.swich: no such role; known are border, echo, ingress"},
+		{"switch", "[roles.switch]", "line 1: roles: unknown key; known are agent, source, sink, role"},
+		{"switch", "role = 1", "line 1: role: 1: want an object"},
+	} {
+		t.Run(c.role, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			args := []string{"-role", c.role, "-config", file(t, c.file), "-"}
+			require.Equal(t, 2, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
+			require.Contains(t, stderr.String(), c.message)
+		})
+	}
 }

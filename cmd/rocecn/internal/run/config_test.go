@@ -3,19 +3,27 @@ package run
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/stretchr/testify/require"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/reaction"
 )
 
 // Each error of a file names its key and line.
@@ -451,4 +459,278 @@ sources = ["a", "b"]
 	require.Equal(t, 1, Run(ctx, []string{"-dry-run", "-config", config}, nil, out, &stderr))
 	require.NoError(t, ctx.Err())
 	require.Contains(t, stderr.String(), `msg="the agent failed" error="no space left on device"`)
+}
+
+// No sink may overwrite another file of the configuration, by any name, whether it exists or not.
+func TestSameFiles(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	require.NoError(t, os.Mkdir("sub", 0o700))
+	require.NoError(t, os.Symlink("sub", "link"))
+	require.NoError(t, os.WriteFile("there.pcap", nil, 0o600))
+	require.NoError(t, os.Link("there.pcap", "hard.pcap"))
+	require.NoError(t, os.Symlink("sub/not.pcap", "not.pcap"))
+	require.NoError(t, os.Symlink("loop.pcap", "loop.pcap"))
+	const two = "[sink.a]\ntype = \"capture\"\nfile = \"ONE\"\n[TWO.b]\ntype = \"capture\"\nfile = \"OTHER\"\n"
+	for _, c := range []struct{ one, two, other, message string }{
+		{"a.pcap", "source", "./a.pcap", "line 3: sink.a.file: the file is already used by source.b"},
+		{"a.pcap", "sink", "a.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"a.pcap", "sink", folder + "/a.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"sub/a.pcap", "sink", "link/a.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"there.pcap", "sink", "hard.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"not.pcap", "sink", "sub/not.pcap", "line 6: sink.b.file: the file is already used by sink.a"},
+		{"loop.pcap", "sink", "a.pcap", ""},
+		{"a.pcap", "sink", "sub/../agent.toml", "line 6: sink.b.file: the file is already used by this configuration"},
+		{"sub/a.pcap", "sink", "a.pcap", ""},
+		{"sub/a.pcap", "source", "a.pcap", ""},
+		{"there.pcap", "sink", "a.pcap", ""},
+		{"/dev/null", "sink", "/dev/null", ""},
+	} {
+		config := strings.NewReplacer("ONE", c.one, "TWO", c.two, "OTHER", c.other).Replace(two)
+		require.NoError(t, os.WriteFile("agent.toml", []byte(config), 0o600))
+		_, err := readFile(t.Context(), filepath.Join(folder, "agent.toml"))
+		if c.message == "" {
+			require.NoError(t, err, config)
+		} else {
+			require.EqualError(t, err, c.message)
+		}
+	}
+}
+
+// The kernel's counters have one for each kind of message, also for a kind added later.
+func TestEveryKindIsCountedInTheKernel(t *testing.T) {
+	for kind := message.Other; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+		require.Less(t, int(kind), len(kernelCounts{}.sent), kind)
+	}
+}
+
+// Each kind that a role may send has a metric: a new kind is in kinds or here.
+func TestEveryKindSentHasAMetric(t *testing.T) {
+	others := []message.Kind{message.Other, message.Broken, message.Data, message.Ack, message.UnknownOption,
+		message.PFC, message.Pause}
+	for kind := message.Other; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+		require.NotEqual(t, slices.Contains(others, kind), slices.Contains(kinds, kind), kind)
+	}
+}
+
+// The agent keeps the promises of docs/stability.md: metrics with their labels, and fields of /status.
+func TestPromised(t *testing.T) {
+	config := `
+[source.in]
+type = "psample"
+group = 1
+levels = [10, 20]
+[source.also]
+type = "psample"
+group = 2
+[sink.out]
+type = "raw"
+`
+	for role, keys := range everyRole {
+		if strings.Contains(role, " ") { // a second role of its kind
+			continue
+		}
+		config += "[role." + role + "]\nenabled = true\nsources = [\"in\"]\n"
+		if role == "switch" {
+			config += "observe = [\"also\"]\n"
+		}
+		config += sinkOf(role) + keys
+	}
+	s := prepared(t, config)
+	// Its counters after packets have arrived.
+	s.parts[0].published.Store(&[]queue{{name: "swp1"}})
+	for _, a := range s.actors {
+		a.outcomes[node.NoAction].Add(1)
+		if a.rates != nil {
+			a.rateStats.Store(new(reaction.TableStats))
+		}
+	}
+	facts := map[string]bool{}
+	wiretest.Metrics(string(s.formatMetrics()), func(name, what string) {
+		facts[fmt.Sprintf("metric %s %s", name, what)] = true
+	})
+
+	text := wiretest.Must(json.Marshal(s.buildStatus()))(t)
+	var status any
+	require.NoError(t, json.Unmarshal(text, &status))
+	wiretest.Fields("", status, func(path, kind string) { facts[fmt.Sprintf("status %s %s", path, kind)] = true })
+	wiretest.Promised(t, "agent.txt", facts)
+}
+
+// The uncommented keys of the reference file have the values of their defaults. Only keys that a source or sink
+// requires are examples.
+func TestReferenceHasDefaults(t *testing.T) {
+	f := wiretest.Must(parseFile([]byte(reference)))(t)
+	require.Empty(t, f.roles)
+
+	ten := agentConfig{}
+	decisions := ten.decisionLimit()
+	ten.Log.Level, ten.Log.Format, ten.Log.Decisions = "info", "text", &decisions
+	require.Equal(t, ten, f.agent)
+	for name, s := range f.sources {
+		least := []byte("type = \"" + s.Type + "\"\n")
+		for _, key := range []string{"interfaces", "listen", "group", "file", "levels"} {
+			if !slices.Contains(config.Keys(s.source), key) && (key != "levels" || s.Type != "qdisc") {
+				continue
+			}
+			line := regexp.MustCompile(`(?s)\[source\.` + name + `\].*?\n(` + key + ` = [^\n]*)`)
+			least = append(least, line.FindStringSubmatch(reference)[1]+"\n"...)
+		}
+		other, err := parseFile(append([]byte("[source.x]\n"), least...))
+		require.NoError(t, err, "%s: %s", name, least)
+		require.Equal(t, s.source, other.sources["x"].source)
+		require.Nil(t, other.sources["x"].Level)
+		require.Equal(t, s.levelThresholds(), other.sources["x"].levelThresholds())
+		require.True(t, s.Required == nil || *s.Required)
+	}
+	for _, s := range f.sinks {
+		require.Zero(t, s.PerSecond)
+	}
+	// Disabled roles: they are equal with and without the keys of the file.
+	require.Equal(t, []string{"agent"}, regexp.MustCompile(`\nmode = "(.*?)"`).FindStringSubmatch(reference)[1:])
+	require.Equal(t, []string{"report"}, regexp.MustCompile(`\nact = "(.*?)"`).FindStringSubmatch(reference)[1:])
+}
+
+// The reference file has all keys, except keys of roles that docs/roles explains, and is valid with its examples.
+func TestReferenceHasAllKeys(t *testing.T) {
+	has := func(key string) {
+		t.Helper()
+		require.Regexp(t, `(?m)^(# )?`+key+` = `, reference)
+	}
+	for _, key := range config.Keys(agentConfig{}) {
+		if key != "log" {
+			has(key)
+		}
+	}
+	for _, key := range config.Keys(sourceCommon{}) {
+		has(key)
+	}
+	for _, key := range config.Keys(sinkCommon{}) {
+		has(key)
+	}
+	for _, key := range config.Keys(roles.Agent{}) {
+		has(key)
+	}
+	for kind, s := range sources {
+		require.Contains(t, reference, `type = "`+kind+`"`)
+		for _, key := range config.Keys(s()) {
+			has(key)
+		}
+	}
+	for kind, s := range sinks {
+		require.Contains(t, reference, `type = "`+kind+`"`)
+		for _, key := range config.Keys(s()) {
+			has(key)
+		}
+	}
+	for _, name := range roles.Names() {
+		require.Contains(t, reference, "\n[role."+name+"]\nenabled = false\n")
+	}
+
+	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
+	on = strings.ReplaceAll(on, "enabled = false", "enabled = true")
+	on = strings.Replace(on, `install = "none"`, `install = "nft"`, 1)
+	f := wiretest.Must(parseFile([]byte(on)))(t)
+	require.Len(t, f.roles, 7)
+	require.Empty(t, f.listWarnings())
+	require.Contains(t, f.formatSummary(), "\nnot used: source.asic, source.rehearsal, source.rejections, sink.file\n")
+	require.Contains(t, f.formatSummary(),
+		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON\n")
+
+	var out, stderr bytes.Buffer
+	require.Zero(t, Run(t.Context(), []string{"-reference"}, nil, &out, &stderr))
+	require.Equal(t, reference, out.String())
+
+	// As written, no role is on, and the file is valid.
+	out.Reset()
+	require.Zero(t, Check(t.Context(), []string{"-config", written(t, "agent.toml", reference)}, nil, &out, &stderr))
+	require.Equal(t, []string{"no role is on\n", ""}, []string{out.String(), stderr.String()})
+}
+
+// The configurations on the pages of the roles are valid, without warnings.
+func TestDocuments(t *testing.T) {
+	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
+	var blocks [][][]byte
+	pages := wiretest.Must(filepath.Glob(filepath.Join(docs, "roles", "*.md")))(t)
+	for _, page := range pages {
+		blocks = append(blocks, regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octetsOf(t, page), -1)...)
+	}
+	require.Len(t, blocks, 11)
+	for _, b := range blocks {
+		f, err := parseFile(b[1])
+		require.NoError(t, err, "%s", b[1])
+		require.Len(t, f.roles, 1)
+		require.Empty(t, f.listWarnings(), "%s", b[1])
+	}
+	octets := octetsOf(t, filepath.Join(docs, "running.md"))
+	for kind := range sources {
+		require.Contains(t, string(octets), "\n| `"+kind+"` |")
+	}
+	for _, m := range regexp.MustCompile("`(rocecn_[a-z_]+)").FindAllSubmatch(octets, -1) {
+		if name := string(m[1]); name != "rocecn_host" {
+			border := prepared(t, "[role.border]\nenabled = true\ninstall = \"nft\"")
+			require.Contains(t, string(border.formatMetrics()), name)
+		}
+	}
+}
+
+// Requirements of a sender that shapes, and keys that exclude each other.
+func TestWrongShaping(t *testing.T) {
+	const good = `[source.a]
+type = "packet"
+interfaces = ["eth0"]
+[sink.b]
+type = "raw"
+[role.sender]
+enabled = true
+act = "shape"
+install = "fq"
+interfaces = ["eth0", "eth1"]
+sources = ["a"]
+self = ["2001:db8::a"]
+reaction = { line = 1_000_000_000, rtt = "1ms" }
+`
+	f, err := parseFile([]byte(good))
+	require.NoError(t, err)
+	require.Empty(t, f.listWarnings())
+	require.Contains(t, f.formatSummary(),
+		"role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
+			"is installed unless another qdisc was configured\nnot used: sink.b\n"+
+			"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
+	const keys = `sources = ["a"]
+self = ["2001:db8::a"]
+reaction = { line = 1_000_000_000, rtt = "1ms" }
+`
+	for _, c := range []struct{ old, new, message string }{
+		{"act = \"shape\"\ninstall = \"fq\"\ninterfaces = [\"eth0\", \"eth1\"]", `act = "slow"`,
+			`role.sender.act: "slow" is neither report nor shape`},
+		{`"fq"`, `"nft"`, `role.sender.install: "nft": want none or fq`},
+		{`"shape"`, `"report"`, `role.sender.install: fq: want act = "shape"`},
+		{`act = "shape"` + "\n" + `install = "fq"`, ``, `role.sender.interfaces: want act = "shape"`},
+		{`interfaces = ["eth0", "eth1"]`, ``, `role.sender.interfaces: missing`},
+		{`"eth1"`, `"eth0"`, `role.sender.interfaces[1]: eth0 is named twice`},
+		{`["eth0", "eth1"]`, `["any"]`, `role.sender.interfaces[0]: any: want names of interfaces`},
+		{`reaction = { line = 1_000_000_000, rtt = "1ms" }`, ``, `role.sender.reaction: missing: how flows slow down`},
+		{`"shape"`, "\"shape\"\nas = \"cnp\"\nsink = \"b\"", `role.sender.act: shape slows flows of this host down`},
+		{`"shape"`, "\"shape\"\nmode = \"kernel\"", `role.sender.reaction: the kernel cannot do that`},
+		{`line = 1_000_000_000`, `line = 0`, `role.sender.reaction.line: from 1 to 2^50 bits a second needed`},
+		{`line`, `min = 999, line`, `role.sender.reaction.min: 999: from 1000 bits a second on`},
+		{`line`, `min = 2_000_000_000, line`, `role.sender.reaction.min: from 1 to Line needed`},
+		{`line`, `max_flows = 65_537, line`, `role.sender.reaction.max_flows: 65537: up to 65536`},
+		{`line`, `kind = "swift", line`, `role.sender.reaction.kind: "swift" is neither paper nor`},
+		{`line`, `max_pause = "1s", line`, `role.sender.reaction.max_pause: from 0 to the longest that`},
+		{`"1ms"`, `"2h"`, `role.sender.reaction.rtt: above 0 to an hour needed`},
+		{`line`, `bandwidth = 2_000_000_000_000_000, line`, `role.sender.reaction.bandwidth: 2^50 bits a second`},
+		{`line`, `additive = 2_000_000_000_000_000, line`, `role.sender.reaction.additive: from 1 to 2^50 bits`},
+		{`line`, `hyper = 2_000_000_000_000_000, line`, `role.sender.reaction.hyper: 2^50 bits a second at most`},
+		{`line`, `rate = 5, line`, `role.sender.reaction.rate: unknown key`},
+		{`[role.sender]`, "[[role.sender]]\nenabled = true\nact = \"shape\"\ninterfaces = [\"eth1\"]\n" + keys +
+			"[[role.sender]]", `role.sender[1].interfaces[1]: role.sender[0] has eth1 already`},
+	} {
+		require.Contains(t, good, c.old)
+		_, err := parseFile([]byte(strings.Replace(good, c.old, c.new, 1)))
+		require.ErrorContains(t, err, c.message)
+	}
+	_, err = parseFile([]byte(strings.Replace(good, "enabled = true", "enabled = false", 1)))
+	require.NoError(t, err, "off")
 }
