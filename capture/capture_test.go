@@ -289,7 +289,7 @@ func TestDamage(t *testing.T) {
 		{"pcap length of 4 GiB", with(pcap, words(le, 0, 0, -1, -1)), 1,
 			"record 2, at octet 44: damaged: captured length over 256 KiB"},
 		{"pcap record header cut", with(pcap, words(le, 0, 0)), 1, "record 2, at octet 44: the file breaks off"},
-		{"pcap cut behind a record header", with(pcap, words(le, 0, 0, 4, 4)), 1,
+		{"pcap truncated after a record header", with(pcap, words(le, 0, 0, 4, 4)), 1,
 			"record 2, at octet 44: the file breaks off"},
 		{"gzip checksum", badGzip, 1, "record 2, at octet 44 of the unpacked data: gzip: invalid checksum"},
 		{"section byte order", words(le, blockSection, 28, 0, 0, 0), 0, "record 1, at octet 0: damaged: byte order"},

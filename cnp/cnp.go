@@ -36,7 +36,7 @@ const ReservedSize = 16
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-//	| OpCode = 0x81 |0|0|Pad| TVer  |         Partition Key         |
+//	| Opcode = 0x81 |0|0|Pad| TVer  |         Partition Key         |
 //	|0|B|   Resv6   |     Queue pair of the data's sender (24)      |
 //	|0|    Resv7    |         Packet Sequence Number = 0 (24)       |
 //	|                                                               |

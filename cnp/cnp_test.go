@@ -201,7 +201,7 @@ func TestTruncated(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	all := map[string]func(*CNP){
-		"cnp OpCode":              func(c *CNP) { c.Opcode = bth.RCSendOnly },
+		"cnp opcode":              func(c *CNP) { c.Opcode = bth.RCSendOnly },
 		"cnp Solicited Event":     func(c *CNP) { c.Solicited = true },
 		"cnp MigReq":              func(c *CNP) { c.MigReq = true },
 		"cnp pad count":           func(c *CNP) { c.Pad = 1 },

@@ -68,17 +68,17 @@ func (b *Border) withDefaults() Border {
 //
 // Match looks into all tunnels that [rocev2.Tunnel] names except mirrors, with IP in IP at most 4 deep (D12): a packet
 // deeper than that crosses. It recognizes a Fast CNP by the type of its option, for any length of the option, anywhere
-// in the Destination Options headers of a packet with OpCode 0x81, and FCN and proxy messages by their ports. Nothing
+// in the Destination Options headers of a packet with opcode 0x81, and FCN and proxy messages by their ports. Nothing
 // else needs to be right: malformed, fragmented and truncated packets are dropped if the type or the port can be read.
-// A packet with the type is also dropped if it ends before its port and OpCode could show that it is not a CNP.
+// A packet with the type is also dropped if it ends before its port and opcode could show that it is not a CNP.
 //
 // A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header or of the headers before that is always
 // dropped: the next fragment could make it any message (RFC 7112). With CNP or PPFC set, a first fragment to the port
-// of RoCEv2 must also include its OpCode. Later fragments pass, because no host can reassemble the packet without the
+// of RoCEv2 must also include its opcode. Later fragments pass, because no host can reassemble the packet without the
 // first. Match does not look into tunnels with fragmented outer packets.
 //
 // The kind is Other for packets that are neither RoCEv2 nor a message, and
-// Broken for RoCEv2 that ends before its OpCode and for first fragments that
+// Broken for RoCEv2 that ends before its opcode and for first fragments that
 // could be any message.
 func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	c := b.withDefaults()
@@ -140,7 +140,7 @@ func (b *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	return message.CNP, b.CNP
 }
 
-// cut is the verdict on a packet that ends before its OpCode. kind and drop are
+// cut is the verdict on a packet that ends before its opcode. kind and drop are
 // for one without an option of a Fast CNP.
 func (d *datagram) cut(kind message.Kind, drop bool) (message.Kind, bool) {
 	switch {

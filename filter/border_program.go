@@ -81,7 +81,7 @@ func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	return w.assemble()
 }
 
-// notification jumps to drop if a packet with OpCode 0x81 must not cross as a CNP or as PPFC, otherwise to
+// notification jumps to drop if a packet with opcode 0x81 must not cross as a CNP or as PPFC, otherwise to
 // pass. The accumulator has the number of octets from the UDP header on.
 func (p *program) notification(b *Border, drop, pass label) {
 	cnp, ppfc := pass, pass

@@ -36,7 +36,7 @@ type Selection uint8
 // The selections.
 const (
 	RoCEv2        Selection = iota // all RoCEv2 packets, by their port
-	Notifications                  // CNP, Fast CNP and PPFC, by OpCode 0x81, FCN and proxy messages, by their ports
+	Notifications                  // CNP, Fast CNP and PPFC, by opcode 0x81, FCN and proxy messages, by their ports
 	CE                             // RoCEv2 packets with the ECN field 11, congestion experienced
 	QueuePair                      // RoCEv2 packets to the queue pair DestQP
 	Ours                           // FCN and proxy messages
@@ -59,7 +59,7 @@ func (s *Selection) UnmarshalText(text []byte) error {
 
 // A Capture selects packets to capture. It recognizes packets without a tunnel, with at most two VLAN tags and four
 // IPv6 extension headers, and no fragments. Flows also selects all packets in tunnels, without looking into them. If
-// the IP packet or the capture ends within the BTH, OpCode and queue pair are not known.
+// the IP packet or the capture ends within the BTH, opcode and queue pair are not known.
 type Capture struct {
 	Selection Selection
 	DestQP    uint32 // for QueuePair: 24 bits

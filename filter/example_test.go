@@ -58,7 +58,7 @@ func ExampleBorder_NFT() {
 	// 	}
 	//
 	// 	# Packets with a Destination Options header. A rule that cannot read its field
-	// 	# does not return: a packet that ends before its OpCode is dropped.
+	// 	# does not return: a packet that ends before its opcode is dropped.
 	// 	chain options {
 	// 		exthdr frag exists counter drop comment "fragments"
 	// 		meta l4proto != udp return

@@ -28,7 +28,7 @@ func (b *Border) IP6Tables(chain string) string {
 	c := b.withDefaults()
 	chain = quoted(chain)
 	// A rule that cannot read its field does not return from the chain, so a
-	// packet that ends before its OpCode is dropped.
+	// packet that ends before its opcode is dropped.
 	commands := []string{
 		"ip6tables -N rocecn-options",
 		"ip6tables -A rocecn-options -m frag -j DROP",
@@ -81,8 +81,8 @@ func Bytecode(program []bpf.RawInstruction) string {
 }
 
 // xtProgram returns a program for xt_bpf, which sees a packet from its IP header on. With b it selects packets
-// with OpCode 0x81 that must not cross, except Fast CNPs; without b it selects packets with another OpCode. The
-// rules drop a packet if the program cannot reach its UDP header, or the OpCode of a first fragment: with b it
+// with opcode 0x81 that must not cross, except Fast CNPs; without b it selects packets with another opcode. The
+// rules drop a packet if the program cannot reach its UDP header, or the opcode of a first fragment: with b it
 // selects such packets, without b it does not.
 func xtProgram(version int, b *Border) []bpf.RawInstruction {
 	var p program

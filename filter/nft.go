@@ -51,7 +51,7 @@ func (b *Border) NFT(table string) string {
 	line("\t}")
 	line("")
 	line("\t# Packets with a Destination Options header. A rule that cannot read its field")
-	line("\t# does not return: a packet that ends before its OpCode is dropped.")
+	line("\t# does not return: a packet that ends before its opcode is dropped.")
 	line("\tchain options {")
 	line("\t\texthdr frag exists counter drop comment \"fragments\"")
 	line("\t\tmeta l4proto != udp return")
@@ -61,7 +61,7 @@ func (b *Border) NFT(table string) string {
 	line("\t}")
 	if c.CNP || c.PPFC {
 		line("")
-		line("\t# Packets with OpCode %#x. PPFC has the P bit, and not the length of a CNP.", uint8(bth.CNP))
+		line("\t# Packets with opcode %#x. PPFC has the P bit, and not the length of a CNP.", uint8(bth.CNP))
 		line("\tchain notification {")
 		ppfc := fmt.Sprintf("@th,98,1 1 udp length != %d", cnpLength)
 		switch {

@@ -28,7 +28,7 @@ import (
 )
 
 // Bit is the bit P of Resv6, and of octet 4 of the BTH as a whole, that makes
-// OpCode 0x81 a PPFC notification instead of a CNP (PPFC section 3).
+// opcode 0x81 a PPFC notification instead of a CNP (PPFC section 3).
 const Bit = 0x20
 
 // The lengths of an extension in octets.
@@ -65,12 +65,12 @@ func (t *Type) UnmarshalText(text []byte) error {
 }
 
 // A Notification is a PPFC notification from its BTH up to the ICRC (PPFC
-// section 3): a BTH with OpCode 0x81 and the P bit, then the extension.
+// section 3): a BTH with opcode 0x81 and the P bit, then the extension.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-//	| OpCode (0x81) |S|M|Pad| TVer  |         Partition Key         |
+//	| Opcode (0x81) |S|M|Pad| TVer  |         Partition Key         |
 //	|F|B|1|  Resv5  |         Destination Queue Pair (24)           |
 //	|A|    Resv7    |         Packet Sequence Number (24)           |
 //	~   Congested Destination IP (32 bits IPv4, 128 bits IPv6)      ~
@@ -108,7 +108,7 @@ type Extension struct {
 var (
 	errTruncated = wireerr.New("ppfc", "notification",
 		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
-	errNotPPFC    = wireerr.New("ppfc", "OpCode", "not 0x81", wireerr.Other)
+	errNotPPFC    = wireerr.New("ppfc", "opcode", "not 0x81", wireerr.Other)
 	errCNP        = wireerr.New("ppfc", "P", "not set: a CNP, no PPFC notification", wireerr.Other)
 	errCongested  = wireerr.New("ppfc", "Congested Destination IP", "no address", wireerr.Range)
 	errFlagsRange = wireerr.New("ppfc", "Flags", "over 14 bits", wireerr.Range)
@@ -144,7 +144,7 @@ func (n *Notification) Decode(b []byte) error {
 	return nil
 }
 
-// IsNotification reports whether a decoded packet is a notification, valid or not: OpCode
+// IsNotification reports whether a decoded packet is a notification, valid or not: opcode
 // 0x81, the P bit, and not the length of a CNP (D18).
 func IsNotification(p *rocev2.Packet) bool {
 	return checkKind(p.BTH.Opcode, p.BTH.Resv6, p.PayloadLen()) == nil

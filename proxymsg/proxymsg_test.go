@@ -107,8 +107,8 @@ func TestFamily(t *testing.T) {
 	}{
 		{"the flow's own packet, IPv4", write4Fixed + write4, 0, IPv4},
 		{"the flow's own packet, IPv6", send6Fixed + send6, 0, IPv6},
-		{"cut behind the addresses, IPv4", write4Fixed + write4, 40, IPv4},
-		{"cut behind the addresses, IPv6", send6Fixed + send6, 24, IPv6},
+		{"truncated after the addresses, IPv4", write4Fixed + write4, 40, IPv4},
+		{"truncated after the addresses, IPv6", send6Fixed + send6, 24, IPv6},
 		{"40 octets, 24 of them the invoking packet", tcp4Fixed + tcp4, 0, IPv4},
 		{"IPv4 in IPv6", write4Fixed + inIPv6 + write4, 0, IPv4},
 		{"IPv6 in VXLAN over IPv4", send6Fixed + inVXLAN + send6, 0, IPv6},
@@ -203,7 +203,7 @@ func TestValidate(t *testing.T) {
 	m := good()
 	require.NoError(t, m.Validate())
 	m.Invoking = m.Invoking[:40+28]
-	require.NoError(t, m.Validate(), "cut behind the ports")
+	require.NoError(t, m.Validate(), "truncated after the ports")
 	for _, c := range []struct {
 		err    error
 		change func(*Message)

@@ -194,7 +194,7 @@ func decodeAlone([]byte, gopacket.PacketBuilder) error { return errNoBTH }
 // octets, or be nil. A CNP and an unknown opcode have no Padding, regardless of Pad: any Padding is an error. The ICRC
 // is that of an ICRC layer after the payload if there is one, otherwise l.ICRC.
 //
-// The last entry of b.Layers is the layer after the BTH. If it is a [CNP], [FastCNP] or [PPFC], another OpCode than
+// The last entry of b.Layers is the layer after the BTH. If it is a [CNP], [FastCNP] or [PPFC], another opcode than
 // bth.CNP is an error; if it is a PPFC, a Resv6 without ppfc.Bit is an error too.
 //
 // With ComputeChecksums it returns an error, because the ICRC covers headers that are not yet in b: use

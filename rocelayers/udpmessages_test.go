@@ -248,7 +248,7 @@ func TestMessagesAlone(t *testing.T) {
 	require.Equal(t, "PPFC\tstop 0s port 0 of ::; CNP DestQP 0x111111 PSN 0 PKey 0xffff BECN 1 Resv6 32",
 		gopacket.LayerString(&s.PPFC))
 	s.BTH.Opcode = bth.RCSendOnly
-	require.ErrorContains(t, s.PPFC.DecodeFromBytes(extension, nil), "OpCode")
+	require.ErrorContains(t, s.PPFC.DecodeFromBytes(extension, nil), "opcode")
 	s.BTH.Opcode, s.BTH.Resv6 = bth.CNP, 0
 	require.ErrorContains(t, s.PPFC.DecodeFromBytes(extension, nil), "a CNP, no PPFC")
 	s.BTH.Pad = 4

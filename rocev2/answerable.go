@@ -18,7 +18,7 @@ var (
 	ErrNotification = wireerr.New("rocev2", "packet", "itself a notification, which nothing answers",
 		wireerr.Other)
 	// ErrAcknowledgement means that the packet is an Acknowledge or an ATOMIC Acknowledge.
-	ErrAcknowledgement = wireerr.New("rocev2", "OpCode",
+	ErrAcknowledgement = wireerr.New("rocev2", "opcode",
 		"an acknowledgement, which nothing answers", wireerr.Other)
 	// ErrTunnelled means that the packet is inside another IP header or below MPLS labels (D17).
 	ErrTunnelled = wireerr.New("rocev2", "packet", "inside another IP header: its source is out of reach",

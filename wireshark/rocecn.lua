@@ -215,7 +215,7 @@ define("string", "error", "Error")
 define("bool", "truncated", "Cut by the snap length")
 define("string", "options_error", "IPv6 options")
 
-define("uint8", "bth.opcode", "OpCode", base.HEX)
+define("uint8", "bth.opcode", "Opcode", base.HEX)
 define("string", "bth.name", "Operation")
 define("bool", "bth.se", "Solicited Event")
 define("bool", "bth.migreq", "MigReq")

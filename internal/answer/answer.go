@@ -1,4 +1,4 @@
-// Package answer appends the packets with OpCode 0x81 that answer a packet: CNP,
+// Package answer appends the packets with opcode 0x81 that answer a packet: CNP,
 // Fast CNP and PPFC notification. It also puts a message of any kind into the IP
 // packet that a [rocev2.Carriage] describes.
 package answer

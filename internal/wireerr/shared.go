@@ -5,7 +5,7 @@ package wireerr
 var (
 	DestQP = New("bth", "DestQP", "over 0xffffff, more than 24 bits", Range)
 
-	NotCNP = New("cnp", "OpCode", "not 0x81", Other)
+	NotCNP = New("cnp", "opcode", "not 0x81", Other)
 	IsPPFC = New("cnp", "P", "set: a PPFC notification, no CNP", Other)
 	// CNPLength: anything but 16 octets between BTH and ICRC.
 	CNPLength = New("cnp", "reserved octets", "not exactly 16 octets between BTH and ICRC", Malformed)

@@ -22,7 +22,7 @@ var (
 	errCMAttribute = wireerr.New("rocelayers", "CM", "Attribute or Message not one of package cm", wireerr.Other)
 
 	// Errors of serialization.
-	errNoCNP = wireerr.New("rocelayers", "BTH", "OpCode not 0x81, with a CNP, FastCNP or PPFC layer after it",
+	errNoCNP = wireerr.New("rocelayers", "BTH", "opcode not 0x81, with a CNP, FastCNP or PPFC layer after it",
 		wireerr.Range)
 	errNoPPFC = wireerr.New("rocelayers", "BTH", "P not set, with a PPFC layer after it", wireerr.Range)
 	errHeader = wireerr.New("rocelayers", "CNP, FastCNP or PPFC",
