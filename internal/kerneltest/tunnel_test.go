@@ -448,13 +448,13 @@ func TestLinuxBorderFragments(t *testing.T) {
 		{"half of the Destination Options", filter.Border{}, 6, `3c: 1101 010c 000000000000000000000000`, fcn, 8, false,
 			false},
 		{"FCN", filter.Border{}, 6, `11:`, fcn, 8, true, false},
-		{"CNP without its OpCode", all, 6, `11:`, cnp, 8, true, false},
-		{"CNP without its OpCode, IPv4", all, 4, ``, cnp, 8, true, false},
+		{"CNP without its opcode", all, 6, `11:`, cnp, 8, true, false},
+		{"CNP without its opcode, IPv4", all, 4, ``, cnp, 8, true, false},
 		{"CNP alone kept in, IPv4", filter.Border{CNP: true}, 4, ``, cnp, 8, true, false},
 		{"CNP that may cross", filter.Border{}, 6, `11:`, cnp, 8, true, true},
 		{"CNP that may cross, IPv4", filter.Border{}, 4, ``, cnp, 8, true, true},
 		{"data after Routing", filter.Border{}, 6, `2b: 1100fd00 00000000`, data, 16, true, true},
-		{"data and its OpCode, IPv4", filter.Border{PPFC: true}, 4, ``, data, 16, true, true},
+		{"data and its opcode, IPv4", filter.Border{PPFC: true}, 4, ``, data, 16, true, true},
 		{"other UDP", filter.Border{}, 6, `11:`, `c000 0035 000c 0000 01020304`, 8, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

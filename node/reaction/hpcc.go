@@ -1,6 +1,7 @@
 package reaction
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"time"
@@ -24,17 +25,19 @@ func PaperHPCC(line uint64, rtt time.Duration) HPCCConfig {
 
 func (c *HPCCConfig) checkFields() error {
 	for _, wrong := range []struct {
-		is        bool
-		key, want string
+		invalid bool
+		key     string
+		value   any
+		want    string
 	}{
-		{c.Line == 0 || c.Line > maxLine, "Line", "from 1 to 2^50 bits a second needed"},
-		{c.Min == 0 || c.Min > c.Line, "Min", "from 1 to Line needed"},
-		{!(c.Eta > 0 && c.Eta <= 1), "Eta", "above 0 to 1 needed"},
-		{c.BaseRTT <= 0 || c.BaseRTT > time.Hour, "BaseRTT", "above 0 to an hour needed"},
-		{c.RAI > maxLine, "RAI", "2^50 bits a second at most"},
+		{c.Line == 0 || c.Line > maxLine, "Line", c.Line, "1 to 2^50 bits a second"},
+		{c.Min == 0 || c.Min > c.Line, "Min", c.Min, fmt.Sprintf("1 to the line rate, %d bits a second", c.Line)},
+		{!(c.Eta > 0 && c.Eta <= 1), "Eta", c.Eta, "more than 0, at most 1"},
+		{c.BaseRTT <= 0 || c.BaseRTT > time.Hour, "BaseRTT", c.BaseRTT, "more than 0, at most 1h"},
+		{c.RAI > maxLine, "RAI", c.RAI, "at most 2^50 bits a second"},
 	} {
-		if wrong.is {
-			return &ConfigError{wrong.key, wrong.want}
+		if wrong.invalid {
+			return &ConfigError{wrong.key, wrong.value, wrong.want}
 		}
 	}
 	return nil

@@ -102,30 +102,38 @@ func ConnectX(line uint64) DCQCNConfig {
 // maxLine is the highest rate of a port, in bits a second.
 const maxLine = 1 << 50
 
-// A ConfigError names the setting that is wrong, and the value wanted.
-type ConfigError struct{ Key, Want string }
+// A ConfigError means that a setting has an invalid value.
+type ConfigError struct {
+	Key   string // path of the field, such as DCQCN.Line
+	Value any    // given value
+	Want  string // valid values
+}
 
-// Error returns the package, the key and the value wanted.
-func (e *ConfigError) Error() string { return fmt.Sprintf("reaction: %s: %s", e.Key, e.Want) }
+// Error returns a text such as "reaction: Gain: 2: want more than 0, less than 1".
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("reaction: %s: %v: want %s", e.Key, e.Value, e.Want)
+}
 
 // checkFields returns the first error of a DCQCNConfig, or nil.
 func (c *DCQCNConfig) checkFields() error {
 	for _, wrong := range []struct {
-		is        bool
-		key, want string
+		invalid bool
+		key     string
+		value   any
+		want    string
 	}{
-		{c.Line == 0 || c.Line > maxLine, "Line", "from 1 to 2^50 bits a second needed"},
-		{c.Min == 0 || c.Min > c.Line, "Min", "from 1 to Line needed"},
-		{!(c.Gain > 0 && c.Gain < 1), "Gain", "above 0 and below 1 needed"},
-		{!(c.FirstAlpha >= 0 && c.FirstAlpha <= 1), "FirstAlpha", "from 0 to 1 needed"},
-		{c.AlphaTimer <= 0, "AlphaTimer", "above 0 needed"},
-		{c.Gate < 0, "Gate", "0 or above needed"},
-		{c.Timer <= 0, "Timer", "above 0 needed"},
-		{c.Additive == 0 || c.Additive > maxLine, "Additive", "from 1 to 2^50 bits a second needed"},
-		{c.Hyper > maxLine, "Hyper", "2^50 bits a second at most"},
+		{c.Line == 0 || c.Line > maxLine, "Line", c.Line, "1 to 2^50 bits a second"},
+		{c.Min == 0 || c.Min > c.Line, "Min", c.Min, fmt.Sprintf("1 to the line rate, %d bits a second", c.Line)},
+		{!(c.Gain > 0 && c.Gain < 1), "Gain", c.Gain, "more than 0, less than 1"},
+		{!(c.FirstAlpha >= 0 && c.FirstAlpha <= 1), "FirstAlpha", c.FirstAlpha, "0 to 1"},
+		{c.AlphaTimer <= 0, "AlphaTimer", c.AlphaTimer, "more than 0"},
+		{c.Gate < 0, "Gate", c.Gate, "0 or more"},
+		{c.Timer <= 0, "Timer", c.Timer, "more than 0"},
+		{c.Additive == 0 || c.Additive > maxLine, "Additive", c.Additive, "1 to 2^50 bits a second"},
+		{c.Hyper > maxLine, "Hyper", c.Hyper, "at most 2^50 bits a second"},
 	} {
-		if wrong.is {
-			return &ConfigError{wrong.key, wrong.want}
+		if wrong.invalid {
+			return &ConfigError{wrong.key, wrong.value, wrong.want}
 		}
 	}
 	return nil

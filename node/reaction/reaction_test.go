@@ -374,6 +374,7 @@ func TestWrongConfigs(t *testing.T) {
 			require.True(t, errors.As(err, &wrong))
 			require.Equal(t, c.name, wrong.Key)
 			require.Contains(t, err.Error(), "reaction: "+c.name+": ")
+			require.Contains(t, err.Error(), ": want ")
 			cfg.Enabled = false
 			_, err = NewDCQCN(cfg)
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package reaction
 
 import (
+	"fmt"
 	"iter"
 	"net/netip"
 	"time"
@@ -45,18 +46,20 @@ const (
 
 func (c *TableConfig) checkFields() error {
 	for _, wrong := range []struct {
-		is        bool
-		key, want string
+		invalid bool
+		key     string
+		value   any
+		want    string
 	}{
-		{c.DCQCN.Line == 0 || c.DCQCN.Line > maxLine, "DCQCN.Line", "from 1 to 2^50 bits a second needed"},
-		{c.HPCC.Enabled && c.HPCC.Line != c.DCQCN.Line, "HPCC.Line", "the line of DCQCN needed"},
-		{c.Bandwidth > maxLine, "Bandwidth", "2^50 bits a second at most"},
-		{c.MaxFlows < 0 || c.MaxFlows > mostFlows, "MaxFlows", "from 0 to 2^20 needed"},
-		{c.Idle < 0, "Idle", "0 or above needed"},
-		{c.MaxPause < 0 || c.MaxPause > ppfc.MaxPause, "MaxPause", "from 0 to the longest that a PPFC asks for needed"},
+		{c.DCQCN.Line == 0 || c.DCQCN.Line > maxLine, "DCQCN.Line", c.DCQCN.Line, "1 to 2^50 bits a second"},
+		{c.HPCC.Enabled && c.HPCC.Line != c.DCQCN.Line, "HPCC.Line", c.HPCC.Line, fmt.Sprintf("%d, the line rate of DCQCN", c.DCQCN.Line)},
+		{c.Bandwidth > maxLine, "Bandwidth", c.Bandwidth, "at most 2^50 bits a second"},
+		{c.MaxFlows < 0 || c.MaxFlows > mostFlows, "MaxFlows", c.MaxFlows, "0 to 2^20"},
+		{c.Idle < 0, "Idle", c.Idle, "0 or more"},
+		{c.MaxPause < 0 || c.MaxPause > ppfc.MaxPause, "MaxPause", c.MaxPause, fmt.Sprintf("0 to %v", ppfc.MaxPause)},
 	} {
-		if wrong.is {
-			return &ConfigError{wrong.key, wrong.want}
+		if wrong.invalid {
+			return &ConfigError{wrong.key, wrong.value, wrong.want}
 		}
 	}
 	return nil

@@ -72,14 +72,14 @@ func (c *reactionConfig) tableConfig() (t reaction.TableConfig, err error) {
 	}
 	switch {
 	case c.Min != 0 && c.Min < minRate:
-		return t, config.Wrong("reaction.min", "%d: from %d bits a second on", c.Min, minRate)
+		return t, config.Wrong("reaction.min", "%d: want at least %d bits a second", c.Min, minRate)
 	case c.MaxFlows < 0 || c.MaxFlows > maxFlows:
-		return t, config.Wrong("reaction.max_flows", "%d: up to %d", c.MaxFlows, maxFlows)
+		return t, config.Wrong("reaction.max_flows", "%d: want 0 to %d", c.MaxFlows, maxFlows)
 	}
 	_, err = reaction.NewTable(t)
 	var wrong *reaction.ConfigError
 	if errors.As(err, &wrong) {
-		return t, config.Wrong(config.Join("reaction", reactionKeys[wrong.Key]), "%s", wrong.Want)
+		return t, config.Wrong(config.Join("reaction", reactionKeys[wrong.Key]), "%v: want %s", wrong.Value, wrong.Want)
 	}
 	return t, err
 }
