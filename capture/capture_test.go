@@ -521,5 +521,5 @@ func TestOptions(t *testing.T) {
 	r.Link = 147
 	require.False(t, r.Supported())
 	var d rocev2.Datagram
-	require.ErrorContains(t, d.Decode(r.Data, r.Options()), "no such link type")
+	require.ErrorContains(t, d.Decode(r.Data, r.Options()), "DecodeOptions.Link")
 }

@@ -55,10 +55,11 @@ type CNP struct {
 // ErrOption means that the packet carries a destination option that a host must
 // not skip if it does not know it (RFC 8200 section 4.2). It may be a Fast CNP,
 // in which DestQP is the queue pair of the receiver and not of the sender.
-var ErrOption = wireerr.New("cnp", "Destination Options", "an option that must not be skipped: maybe a Fast CNP",
+var ErrOption = wireerr.New("cnp", "Destination Options",
+	"an unknown option that must not be skipped, maybe of a Fast CNP",
 	wireerr.Other)
 
-var errTruncated = wireerr.New("cnp", "CNP", "truncated: 28 octets of BTH and reserved octets needed",
+var errTruncated = wireerr.New("cnp", "CNP", "truncated: shorter than 28 octets, BTH and reserved octets",
 	wireerr.Truncated)
 
 // New returns the CNP that a conforming node sends to a queue pair. pKey is the

@@ -15,7 +15,7 @@ var (
 	ErrCongested = wireerr.New("encap", "outer ECN", "CE around a packet that is not ECN-capable", wireerr.Other)
 
 	errNoEthernet   = wireerr.New("encap", "packet", "not in an Ethernet frame", wireerr.Other)
-	errNotTunnelled = wireerr.New("encap", "frame", "without a tunnel", wireerr.Other)
+	errNotTunnelled = wireerr.New("encap", "frame", "does not carry a tunnel", wireerr.Other)
 )
 
 // Decapsulate appends the innermost packet of a frame, of IPv4 or IPv6, as the node at the end of its tunnels forwards

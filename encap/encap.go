@@ -50,9 +50,9 @@ var (
 		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
 	errInnerLength = wireerr.New("encap", "inner packet",
 		"IPv4 total length below the header's, or IPv6 payload length 0 with a next header", wireerr.Malformed)
-	errInnerCut = wireerr.New("encap", "inner packet", "fewer octets than its length field says", wireerr.Truncated)
+	errInnerCut = wireerr.New("encap", "inner packet", "truncated: shorter than its length field", wireerr.Truncated)
 	errLabel    = wireerr.New("encap", "flow label", "over 20 bits", wireerr.Range)
-	errAddress  = wireerr.New("encap", "outer address", "no unicast IPv6 address that others can reach",
+	errAddress  = wireerr.New("encap", "outer address", "not a unicast IPv6 address that others can reach",
 		wireerr.Range)
 	errAddresses = wireerr.New("encap", "outer addresses",
 		"not two unicast addresses of one family that others can reach", wireerr.Range)

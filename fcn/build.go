@@ -23,7 +23,7 @@ var (
 	ErrNotTunnelled = wireerr.New("fcn", "congested packet", "not in a tunnel with an outer IPv6 header",
 		wireerr.Other)
 	ErrNotECNCapable = wireerr.New("fcn", "congested packet", "its outer header is not ECN-capable", wireerr.Other)
-	errFlowLabelZero = wireerr.New("fcn", "Flow Label", "0, which labels no flow", wireerr.Malformed)
+	errFlowLabelZero = wireerr.New("fcn", "Flow Label", "0, which identifies no flow", wireerr.Malformed)
 	errOwn           = wireerr.New("fcn", "congested packet", "its outer source is the node's own address",
 		wireerr.Other)
 )

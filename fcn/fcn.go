@@ -56,7 +56,7 @@ type Message struct {
 
 // Errors of decoding and encoding; only Validate returns errReservedSet.
 var (
-	errTruncated      = wireerr.New("fcn", "message", "truncated: 4 octets needed", wireerr.Truncated)
+	errTruncated      = wireerr.New("fcn", "message", "truncated: shorter than 4 octets", wireerr.Truncated)
 	errLength         = wireerr.New("fcn", "UDP length", "not 12: a message has exactly 4 octets", wireerr.Malformed)
 	errFlowLabelRange = wireerr.New("fcn", "Flow Label", "over 20 bits", wireerr.Range)
 	errLevelRange     = wireerr.New("fcn", "congestion level", "over 7", wireerr.Range)

@@ -37,8 +37,8 @@ const (
 )
 
 var (
-	errPort = wireerr.New("filter", "UDP port of FCN or proxy messages", "4791 is the port of RoCEv2", wireerr.Range)
-	errSame = wireerr.New("filter", "UDP ports of FCN and proxy messages", "are the same", wireerr.Range)
+	errPort = wireerr.New("filter", "UDP port of FCN or proxy messages", "4791, the port of RoCEv2", wireerr.Range)
+	errSame = wireerr.New("filter", "UDP ports of FCN and proxy messages", "equal, want two ports", wireerr.Range)
 )
 
 // Validate returns an error if one of the ports is that of RoCEv2, as then no

@@ -69,7 +69,7 @@ type Capture struct {
 
 // Errors of Program and Expression.
 var (
-	errSelection = wireerr.New("filter", "Selection", "no such selection", wireerr.Range)
+	errSelection = wireerr.New("filter", "Selection", "not one of the selections of this package", wireerr.Range)
 	errDestQP    = wireerr.New("filter", "DestQP", "over 24 bits", wireerr.Range)
 )
 

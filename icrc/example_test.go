@@ -27,7 +27,7 @@ func ExampleVerify() {
 	// Output:
 	// as-sent <nil>
 	// as-sent <nil>
-	// icrc: ICRC: matches in no coverage
+	// icrc: ICRC: does not match in any coverage
 }
 
 func ExampleWrite() {

@@ -35,6 +35,6 @@ func ExampleMessage_Decode() {
 	// Fast CNP of the network 2001:db8:ffff::5 to 2001:db8:1::1
 	// about queue pair 0x111111 at 2001:db8:4::e
 	// ICRC as-sent true
-	// icrc: ICRC: matches in no coverage
+	// icrc: ICRC: does not match in any coverage
 	// fastcnp false
 }

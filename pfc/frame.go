@@ -27,7 +27,7 @@ const (
 const minFrame = 60
 
 // errOpcode is the error for a MAC control frame of another kind.
-var errOpcode = wireerr.New("pfc", "opcode", "another MAC control frame", wireerr.Other)
+var errOpcode = wireerr.New("pfc", "opcode", "neither 0x0001 (PAUSE) nor 0x0101 (PFC)", wireerr.Other)
 
 var (
 	errOpcodeTruncated = wireerr.New("pfc", "opcode", "truncated: shorter than 2 octets", wireerr.Truncated)

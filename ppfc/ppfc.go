@@ -107,13 +107,14 @@ type Extension struct {
 // Errors of decoding and encoding. Those about another message match rocecn.ErrOther.
 var (
 	errTruncated = wireerr.New("ppfc", "notification",
-		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
+		"truncated: shorter than BTH and extension, 24 octets over IPv4 and 36 over IPv6", wireerr.Truncated)
 	errNotPPFC    = wireerr.New("ppfc", "opcode", "not 0x81", wireerr.Other)
-	errCNP        = wireerr.New("ppfc", "P", "not set: a CNP, no PPFC notification", wireerr.Other)
-	errCongested  = wireerr.New("ppfc", "Congested Destination IP", "no address", wireerr.Range)
+	errCNP        = wireerr.New("ppfc", "P", "not set: a CNP, not a PPFC notification", wireerr.Other)
+	errCongested  = wireerr.New("ppfc", "Congested Destination IP", "not an IP address", wireerr.Range)
 	errFlagsRange = wireerr.New("ppfc", "Flags", "over 14 bits", wireerr.Range)
 	errTypeRange  = wireerr.New("ppfc", "PT", "over 2 bits", wireerr.Range)
-	errPauseRange = wireerr.New("ppfc", "Pause Duration", "not in whole microseconds from 0 to 65535", wireerr.Range)
+	errPauseRange = wireerr.New("ppfc", "Pause Duration",
+		"not a whole number of microseconds from 0 to 65535", wireerr.Range)
 )
 
 // New returns the notification with this extension to a queue pair. Its BTH is that

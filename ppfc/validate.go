@@ -10,7 +10,7 @@ import (
 // Deviations of a notification from the draft, besides those of package bth.
 var (
 	errDestQP      = wireerr.New("ppfc", "DestQP", "0", wireerr.Malformed)
-	errFlagsSet    = wireerr.New("ppfc", "Flags", "not 0, none is defined", wireerr.Malformed)
+	errFlagsSet    = wireerr.New("ppfc", "Flags", "not 0: no flag is defined", wireerr.Malformed)
 	errReservedSet = wireerr.New("ppfc", "Reserved", "not 0", wireerr.Malformed)
 )
 

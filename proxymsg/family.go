@@ -51,7 +51,7 @@ func (f *Family) UnmarshalText(text []byte) error {
 // errFamily means that neither family, or both, match a message (D8): see [Family].
 var (
 	errFamily = wireerr.New("proxymsg", "addresses",
-		"the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
+		"ambiguous, the octets fit IPv4 and IPv6: set the family", wireerr.Malformed)
 	errFamilyRange = wireerr.New("proxymsg", "Family", "neither IPv4 nor IPv6", wireerr.Range)
 )
 

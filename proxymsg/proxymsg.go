@@ -91,11 +91,11 @@ var (
 // Errors of decoding, encoding and BTH.
 var (
 	errTruncatedIPv4 = wireerr.New("proxymsg", "message",
-		"truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
+		"truncated: shorter than 16 octets, the fixed part with IPv4 addresses", wireerr.Truncated)
 	errTruncatedIPv6 = wireerr.New("proxymsg", "message",
-		"truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
+		"truncated: shorter than 40 octets, the fixed part with IPv6 addresses", wireerr.Truncated)
 	errNoInvoking = wireerr.New("proxymsg", "invoking packet", "missing", wireerr.Truncated)
-	errAddress    = wireerr.New("proxymsg", "five-tuple", "addresses must both be IPv4 or both IPv6",
+	errAddress    = wireerr.New("proxymsg", "five-tuple", "source and destination are not both IPv4 or both IPv6",
 		wireerr.Range)
 	errLevelRange    = wireerr.New("proxymsg", "congestion level", "over 7", wireerr.Range)
 	errReservedRange = wireerr.New("proxymsg", "Reserved", "over 21 bits", wireerr.Range)

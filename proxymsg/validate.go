@@ -14,7 +14,7 @@ var (
 	errReservedSet = wireerr.New("proxymsg", "Reserved", "not 0", wireerr.Malformed)
 	errTooLong     = wireerr.New("proxymsg", "message", "over 1232 octets, more than fit into a packet",
 		wireerr.Malformed)
-	errNoFlow    = wireerr.New("proxymsg", "invoking packet", "shows no flow", wireerr.Malformed)
+	errNoFlow    = wireerr.New("proxymsg", "invoking packet", "does not identify a flow", wireerr.Malformed)
 	errOtherFlow = wireerr.New("proxymsg", "five-tuple", "not that of the invoking packet", wireerr.Malformed)
 )
 

@@ -250,7 +250,7 @@ func TestMessagesAlone(t *testing.T) {
 	s.BTH.Opcode = bth.RCSendOnly
 	require.ErrorContains(t, s.PPFC.DecodeFromBytes(extension, nil), "opcode")
 	s.BTH.Opcode, s.BTH.Resv6 = bth.CNP, 0
-	require.ErrorContains(t, s.PPFC.DecodeFromBytes(extension, nil), "a CNP, no PPFC")
+	require.ErrorContains(t, s.PPFC.DecodeFromBytes(extension, nil), "a CNP, not a PPFC")
 	s.BTH.Pad = 4
 	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), wireerr.Range)
 	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)

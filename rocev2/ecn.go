@@ -26,7 +26,7 @@ func (e ECN) String() string { return enumtext.Name(e, ecnNames[:], "ECN") }
 var (
 	errECNRange = wireerr.New("rocev2", "ECN", "over 3", wireerr.Range)
 	errNoHeader = wireerr.New("rocev2", "IP header",
-		"truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
+		"truncated: shorter than 20 octets of IPv4 or 40 octets of IPv6", wireerr.Truncated)
 )
 
 // DecapsulateECN returns the ECN field of a packet that leaves a tunnel, computed from the fields of its outer and

@@ -14,23 +14,23 @@ var ErrNotRoCEv2 = wireerr.New("rocev2", "packet", "not RoCEv2", wireerr.Other)
 // destination port than the wanted ones.
 var (
 	errVersion = wireerr.New("rocev2", "IP version",
-		"not the one that the header before it announces", ErrNotRoCEv2, wireerr.Malformed)
+		"not the one that the previous header announces", ErrNotRoCEv2, wireerr.Malformed)
 	errIPv4Header = wireerr.New("rocev2", "IPv4 header",
-		"truncated: 20 octets or as many as IHL says needed", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 20 octets, or than its IHL", ErrNotRoCEv2, wireerr.Truncated)
 	errIHL   = wireerr.New("rocev2", "IPv4 IHL", "below 5", ErrNotRoCEv2, wireerr.Malformed)
 	errTotal = wireerr.New("rocev2", "IPv4 Total Length",
 		"shorter than the header", ErrNotRoCEv2, wireerr.Malformed)
 	errIPv6Header = wireerr.New("rocev2", "IPv6 header",
-		"truncated: 40 octets needed", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 40 octets", ErrNotRoCEv2, wireerr.Truncated)
 	errExtension = wireerr.New("rocev2", "IPv6 extension header",
-		"runs beyond the packet: 8 octets and 8 for each unit of Hdr Ext Len needed", ErrNotRoCEv2, wireerr.Truncated)
+		"runs beyond the packet: Hdr Ext Len exceeds its octets", ErrNotRoCEv2, wireerr.Truncated)
 	ErrFragment = wireerr.New("rocev2", "IP header", "of a fragment", ErrNotRoCEv2)
 	errNotUDP   = wireerr.New("rocev2", "Next Header", "not UDP", ErrNotRoCEv2)
 	errDepth    = wireerr.New("rocev2", "IP headers",
 		"nested more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
 	errUDPHeader = wireerr.New("rocev2", "UDP header",
-		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	ErrPort = wireerr.New("rocev2", "UDP destination port", "neither RoCEv2 nor another that was asked for",
+		"truncated: shorter than 8 octets", ErrNotRoCEv2, wireerr.Truncated)
+	ErrPort = wireerr.New("rocev2", "UDP destination port", "not 4791, and not another wanted port",
 		ErrNotRoCEv2)
 )
 
@@ -40,11 +40,11 @@ var (
 	errUDPLength   = wireerr.New("rocev2", "UDP length", "below 8", wireerr.Malformed)
 	errUDPBeyondIP = wireerr.New("rocev2", "UDP length", "runs beyond the IP packet", wireerr.Malformed)
 	errRoom        = wireerr.New("rocev2", "UDP data",
-		"no room for BTH and ICRC: 16 octets needed", wireerr.Truncated)
+		"shorter than BTH and ICRC, 16 octets", wireerr.Truncated)
 	errHeadersRoom = wireerr.New("rocev2", "extended headers",
-		"no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", wireerr.Truncated)
+		"longer than the octets between BTH and ICRC", wireerr.Truncated)
 	errHeadersCut = wireerr.New("rocev2", "BTH",
-		"cut before the end of it and its extended headers: 12 octets and those of the opcode needed",
+		"truncated: shorter than 12 octets and the extended headers of its opcode",
 		wireerr.Truncated)
 	errPad = wireerr.New("rocev2", "BTH pad count", "larger than the payload", wireerr.Malformed)
 )
@@ -57,9 +57,9 @@ var (
 		"not a multiple of 4 octets, or over 40", wireerr.Range)
 	errExtRange = wireerr.New("rocev2", "Ext",
 		"no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
-	errDataLength = wireerr.New("rocev2", "Data", "not as many octets as Length says", wireerr.Range)
+	errDataLength = wireerr.New("rocev2", "Data", "its length is not Length", wireerr.Range)
 	errTruncated  = wireerr.New("rocev2", "packet",
-		"Truncated, its octets are not all there", wireerr.Truncated)
+		"Truncated: cannot be encoded without all its octets", wireerr.Truncated)
 	errPaddingSize = wireerr.New("rocev2", "Padding",
-		"not as many octets as the BTH's pad count says, which are none in CNPs and unknown opcodes", wireerr.Range)
+		"its length is not the BTH's pad count, or not 0 in a CNP or with an unknown opcode", wireerr.Range)
 )

@@ -26,7 +26,7 @@ func (t FiveTuple) String() string {
 }
 
 var errTCPHeader = wireerr.New("rocev2", "TCP header",
-	"truncated: 4 octets of ports needed", wireerr.Truncated)
+	"truncated: shorter than 4 octets, the ports", wireerr.Truncated)
 
 // FiveTuple returns the flow of the innermost packet. If that packet itself has a type 4 Routing header (SRv6 without
 // encapsulation) with Segments Left above 0, Dst is the final destination, Segment List[0]. The sender and the receiver

@@ -79,16 +79,16 @@ func (l LinkType) size() int {
 
 var (
 	errFrame = wireerr.New("rocev2", "Ethernet header",
-		"truncated: 14 octets needed, and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 14 octets and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
 	errCooked = wireerr.New("rocev2", "Linux cooked header",
-		"truncated: 16 octets needed, 20 in version 2, and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 16 octets, 20 in version 2, and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
 	errLoopback = wireerr.New("rocev2", "loopback header",
-		"truncated: 4 octets of address family needed", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 4 octets, the address family", ErrNotRoCEv2, wireerr.Truncated)
 	errNotIP  = wireerr.New("rocev2", "EtherType", "neither IPv4 nor IPv6", ErrNotRoCEv2)
 	errFamily = wireerr.New("rocev2", "loopback header",
 		"address family is neither IPv4 nor IPv6", ErrNotRoCEv2)
 	errLink = wireerr.New("rocev2", "DecodeOptions.Link",
-		"no such link type", ErrNotRoCEv2, wireerr.Range)
+		"not one of the link types of this package", ErrNotRoCEv2, wireerr.Range)
 )
 
 // Lengths of link-layer headers of other types, without tags.

@@ -15,27 +15,28 @@ var ErrMirrored = wireerr.New("rocev2", "GRE header", "carries a mirrored frame"
 // Errors of tunnels.
 var (
 	errVXLAN = wireerr.New("rocev2", "VXLAN header",
-		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 8 octets", ErrNotRoCEv2, wireerr.Truncated)
 	errVNI = wireerr.New("rocev2", "VXLAN header",
 		"I flag is 0: no network identifier", ErrNotRoCEv2, wireerr.Malformed)
 	errGeneve = wireerr.New("rocev2", "Geneve header",
-		"truncated: 8 octets and as many of options as Opt Len says needed", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 8 octets and the options of its Opt Len", ErrNotRoCEv2, wireerr.Truncated)
 	errGeneveVer = wireerr.New("rocev2", "Geneve header",
 		"version is not 0", ErrNotRoCEv2, wireerr.Malformed)
 	errLabels = wireerr.New("rocev2", "MPLS label stack",
-		"truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", ErrNotRoCEv2,
+		"truncated: ends before the bottom of the stack, or at it without a packet", ErrNotRoCEv2,
 		wireerr.Truncated)
 	errLabelled = wireerr.New("rocev2", "MPLS label stack",
 		"carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
 	errGRE = wireerr.New("rocev2", "GRE header",
-		"truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2,
+		"truncated: shorter than 4 octets and 4 each for checksum, key and sequence number", ErrNotRoCEv2,
 		wireerr.Truncated)
 	errGREFlags = wireerr.New("rocev2", "GRE header",
 		"version is not 0, or flags that RFC 2784 does not allow", ErrNotRoCEv2, wireerr.Malformed)
 	errERSPAN = wireerr.New("rocev2", "ERSPAN header",
-		"truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: shorter than 8 octets in type II, 12 in type III, or 20 with its O flag",
+		ErrNotRoCEv2, wireerr.Truncated)
 	errERSPANVer = wireerr.New("rocev2", "ERSPAN header",
-		"version is not that of its type", ErrNotRoCEv2, wireerr.Malformed)
+		"version does not match its GRE protocol type", ErrNotRoCEv2, wireerr.Malformed)
 	errERSPANType = wireerr.New("rocev2", "ERSPAN header",
 		"frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )

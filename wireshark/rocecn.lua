@@ -1,6 +1,6 @@
 -- rocecn.lua shows in Wireshark and tshark what they lack of RoCEv2 congestion
 -- signalling: CNP, Fast CNP, PPFC, FCN, the message to a proxy, every kind of
--- IOAM option, and whether the invariant CRC is right. One file, no other needed;
+-- IOAM option, and whether the invariant CRC is right. It is a single file;
 -- docs/wireshark.md of github.com/rocecn/rocecn says where to put it.
 --
 -- FAST   draft-xiao-rtgwg-rocev2-fast-cnp
@@ -542,7 +542,7 @@ end
 -- trace returns what the header of a trace option says, or what is wrong with it.
 -- The option data stands at s[from] up to s[to].
 local function trace(s, from, to, kind)
-  if to - from < 8 then return nil, "truncated: 8 octets of trace header needed" end
+  if to - from < 8 then return nil, "truncated: shorter than the trace header, 8 octets" end
   local t = {
     from = from, to = to, kind = kind,
     node_len = bits(u8(s, from + 2), 3, 5), remaining = u8(s, from + 3) % 128,
@@ -636,7 +636,7 @@ end
 local ioam_kinds = {
   [2] = { -- proof of transit
     fault = function(s, from, to)
-      if to - from < 4 then return "truncated: 4 octets needed" end
+      if to - from < 4 then return "truncated: shorter than 4 octets" end
       if u8(s, from + 2) == 0 and to - from ~= 20 then return "not the 20 octets of type 0" end
     end,
     add = function(tree, tvb, s, from, to)
@@ -652,7 +652,7 @@ local ioam_kinds = {
   },
   [3] = { -- edge-to-edge
     fault = function(s, from, to)
-      if to - from < 4 then return "truncated: 4 octets needed" end
+      if to - from < 4 then return "truncated: shorter than 4 octets" end
       local kind = u16(s, from + 2)
       local size = 4 + 4 * count_bits(floor(kind / 4096)) + 4 * bits(kind, 15, 1)
       if to - from < size then return "truncated: its type asks for more" end
@@ -673,7 +673,7 @@ local ioam_kinds = {
   },
   [4] = { -- direct export
     fault = function(s, from, to)
-      if to - from < 8 then return "truncated: 8 octets needed" end
+      if to - from < 8 then return "truncated: shorter than 8 octets" end
       if to - from ~= 8 + 4 * count_bits(u8(s, from + 3)) then return "not as long as its extension flags ask for" end
     end,
     add = function(tree, tvb, s, from)
@@ -707,7 +707,7 @@ local function add_ioam(tree, tvb, s, o)
   if o.overruns then
     fault = "overruns its header"
   elseif to - from < 2 then
-    fault = "truncated: 2 octets needed"
+    fault = "truncated: shorter than 2 octets"
   else
     kind = u8(s, from + 1)
     if kind <= 1 then
@@ -1042,12 +1042,12 @@ local function add_proxy(tree, tvb, pinfo, s, w)
   local at = w.udp + 8
   local sent = w.length - 8
   local there = min(at + sent, #s)
-  if there - at < known.proxy_size4 then return "error", "truncated: 16 octets needed with IPv4 addresses" end
+  if there - at < known.proxy_size4 then return "error", "truncated: shorter than 16 octets, the fixed part with IPv4 addresses" end
   local family = rocecn.prefs.proxy_family
   if family == 0 then family = proxy_family(s, at, there, sent) end
   if not family then return "error", "the message does not show whether its addresses are IPv4 or IPv6: set the preference" end
   local l = proxy_layouts[family]
-  if there - at < l.size then return "error", "truncated: 40 octets needed with IPv6 addresses" end
+  if there - at < l.size then return "error", "truncated: shorter than 40 octets, the fixed part with IPv6 addresses" end
   local behind = at + 2 * l.address
   local level, reserved = bits(u8(s, behind + 5), 5, 3), u24(s, behind + 5) % 2 ^ 21
   local branch = tree:add(fields["proxy"], tvb(at, there - at)):append_text(": congestion level " .. level)

@@ -38,7 +38,7 @@ var (
 	errPrefix = wireerr.New("proxies", "prefix", "not valid, or IPv4-mapped", wireerr.Range)
 	errProxy  = wireerr.New("proxies", "proxy", "not a unicast address that others can reach", wireerr.Range)
 	errFull   = wireerr.New("proxies", "table",
-		"no room: it has the maximum of advertisements, or MaxPerPrefix of this prefix", wireerr.Range)
+		"full: it has the maximum number of advertisements, or MaxPerPrefix for this prefix", wireerr.Range)
 )
 
 // A Table has the proxies of senders by prefix. When it has the maximum of advertisements, it rejects others;

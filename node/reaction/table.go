@@ -52,7 +52,8 @@ func (c *TableConfig) checkFields() error {
 		want    string
 	}{
 		{c.DCQCN.Line == 0 || c.DCQCN.Line > maxLine, "DCQCN.Line", c.DCQCN.Line, "1 to 2^50 bits a second"},
-		{c.HPCC.Enabled && c.HPCC.Line != c.DCQCN.Line, "HPCC.Line", c.HPCC.Line, fmt.Sprintf("%d, the line rate of DCQCN", c.DCQCN.Line)},
+		{c.HPCC.Enabled && c.HPCC.Line != c.DCQCN.Line, "HPCC.Line", c.HPCC.Line,
+			fmt.Sprintf("%d, the line rate of DCQCN", c.DCQCN.Line)},
 		{c.Bandwidth > maxLine, "Bandwidth", c.Bandwidth, "at most 2^50 bits a second"},
 		{c.MaxFlows < 0 || c.MaxFlows > mostFlows, "MaxFlows", c.MaxFlows, "0 to 2^20"},
 		{c.Idle < 0, "Idle", c.Idle, "0 or more"},

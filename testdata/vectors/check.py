@@ -31,7 +31,7 @@ class Invalid(Exception):
 
 def need(b, n, what):
     if len(b) < n:
-        raise Invalid("truncated", f"{what}: {n} octets needed")
+        raise Invalid("truncated", f"{what}: shorter than {n} octets")
 
 
 def number(b):

@@ -11,7 +11,7 @@ var (
 	errRawIP = wireerr.New("rocelayers", "Ethernet", "absent: the octets are an IP packet, want a frame",
 		wireerr.Malformed)
 	errNoIP      = wireerr.New("rocelayers", "BTH", "no IP layer leads to it: decode with NewPacket or a Stack")
-	errUDPLength = wireerr.New("rocelayers", "UDP", "length field below the octets there are", wireerr.Malformed)
+	errUDPLength = wireerr.New("rocelayers", "UDP", "length field is below the number of octets", wireerr.Malformed)
 	errCut       = wireerr.New("rocelayers", "UDP",
 		"truncated, and no UDP layer gives the length that was sent: decode with NewPacket or a Stack",
 		wireerr.Truncated)
@@ -33,15 +33,16 @@ var (
 	errOpcode    = wireerr.New("rocelayers", "FlowControl", "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
 		wireerr.Range)
 	errProxyLimit = wireerr.New("rocelayers", "Proxy",
-		"its IP packet may have 576 octets over IPv4, 1280 over IPv6: Cut shortens Invoking", wireerr.Range)
+		"its IP packet exceeds 576 octets over IPv4 or 1280 over IPv6: shorten Invoking with Cut", wireerr.Range)
 	errSerialize = wireerr.New("rocelayers", "BTH", "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
 		wireerr.Range)
 	errNoCarrier = wireerr.New("rocelayers", "BTH", "no IP and UDP layers before it, which its ICRC covers",
 		wireerr.Range)
-	errTruncated   = wireerr.New("rocelayers", "BTH", "Truncated, its octets are not all there", wireerr.Truncated)
+	errTruncated = wireerr.New("rocelayers", "BTH",
+		"Truncated: cannot be encoded without all its octets", wireerr.Truncated)
 	errPaddingSize = wireerr.New("rocelayers", "BTH",
 		"Padding must have as many octets as Pad says, and none in CNPs and unknown opcodes", wireerr.Range)
 	errICRCOrder = wireerr.New("rocelayers", "ICRC", "the layer belongs after the BTH's payload", wireerr.Range)
 	errLengths   = wireerr.New("rocelayers", "IP and UDP",
-		"their lengths do not end the packet where the message ends", wireerr.Range)
+		"the lengths do not end the packet at the end of the message", wireerr.Range)
 )

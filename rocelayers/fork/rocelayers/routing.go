@@ -30,7 +30,7 @@ type Routing struct {
 
 var (
 	errRoutingCut = wireerr.New("rocelayers", "Routing header",
-		"8 octets and 8 for each unit of Hdr Ext Len needed", wireerr.Truncated)
+		"truncated: shorter than 8 octets, or than its Hdr Ext Len", wireerr.Truncated)
 	errRoutingData = wireerr.New("rocelayers", "Routing header",
 		"Data is not 4 octets and a multiple of 8, up to 2044", wireerr.Range)
 )

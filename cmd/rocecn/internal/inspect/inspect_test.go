@@ -24,7 +24,7 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 )
 
-var update = flag.Bool("update", false, "write testdata/messages.pcap and the golden files anew")
+var update = flag.Bool("update", false, "write testdata/messages.pcap and the golden files again")
 
 // inspect runs the program.
 func inspect(stdin []byte, args ...string) (stdout, stderr string, status int) {
