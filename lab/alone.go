@@ -5,17 +5,17 @@ import "github.com/rocecn/rocecn/lab/sim"
 // Alone returns the time that a message takes in a network without other traffic, from Post until the arrival of its
 // last acknowledgement, at the rate of the port.
 func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
-	return n.alone(from, to, octets, from.port.rate)
+	return n.aloneTime(from, to, octets, from.port.rate)
 }
 
 // Alone returns the same time for a message of the flow, at the flow's maximum rate. After a pause the first two
 // packets leave at the same time, so a message may take less than this, by the time of one packet.
 func (f *Flow) Alone(octets int64) sim.Time {
-	return f.net.alone(f.src, f.dst, octets, sim.Rate(f.line))
+	return f.net.aloneTime(f.src, f.dst, octets, sim.Rate(f.line))
 }
 
-func (n *Network) alone(from, to *Host, octets int64, rate sim.Rate) sim.Time {
-	n.ready()
+func (n *Network) aloneTime(from, to *Host, octets int64, rate sim.Rate) sim.Time {
+	n.ensureRoutes()
 	payload := int64(n.cfg.Payload)
 	packets := (max(octets, 1) + payload - 1) / payload
 	whole := int64(n.head) + payload + gap
@@ -24,7 +24,7 @@ func (n *Network) alone(from, to *Host, octets int64, rate sim.Rate) sim.Time {
 	var before, at sim.Time // when the last packet but one, and the last one, reach the end of each link
 	pace := rate.Time(whole)
 	slowest := pace // the time from one packet to the next
-	n.walk(from, to, func(p *Port, tunnel int64) {
+	n.walkPath(from, to, func(p *Port, tunnel int64) {
 		one := p.rate.Time(whole + tunnel)
 		slowest = max(slowest, one)
 		before += one
@@ -38,14 +38,14 @@ func (n *Network) alone(from, to *Host, octets int64, rate sim.Rate) sim.Time {
 		at = max(at, left) + p.rate.Time(last+tunnel) + p.whole
 		before += p.whole
 	})
-	n.walk(to, from, func(p *Port, tunnel int64) {
+	n.walkPath(to, from, func(p *Port, tunnel int64) {
 		at += p.rate.Time(int64(n.ackHead)+gap+tunnel) + p.whole
 	})
 	return at
 }
 
-// walk calls do for each port on a shortest path, with the octets that a tunnel adds there.
-func (n *Network) walk(from, to *Host, do func(p *Port, tunnel int64)) {
+// walkPath calls do for each port on a shortest path, with the octets that a tunnel adds there.
+func (n *Network) walkPath(from, to *Host, do func(p *Port, tunnel int64)) {
 	p, egress := from.port, -1
 	for {
 		tunnel := int64(0)

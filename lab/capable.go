@@ -16,15 +16,15 @@ import (
 // Capable reports whether the host understands Fast CNPs.
 func (h *Host) Capable() bool { return h.index >= h.net.cfg.Incapable }
 
-// capable returns the capabilities of the senders as configured in switches: all is that of every capable sender.
-func (n *Network) capable(all congested.Capability) *acl.Map[congested.Capability] {
+// capabilities returns the capabilities of the senders as configured in switches: all is that of every capable sender.
+func (n *Network) capabilities(all congested.Capability) *acl.Map[congested.Capability] {
 	if n.roles.capable != nil {
 		return n.roles.capable // all switches know the same
 	}
 	entries := []acl.Entry[congested.Capability]{{Prefix: hostPrefix, Value: all}}
 	if all == congested.Capable {
 		for i := range min(n.cfg.Incapable, len(n.hosts)) {
-			one := netip.PrefixFrom(numbered(hostPrefix, i), 128)
+			one := netip.PrefixFrom(numberedAddr(hostPrefix, i), 128)
 			entries = append(entries, acl.Entry[congested.Capability]{Prefix: one, Value: congested.Incapable})
 		}
 	}
@@ -32,14 +32,14 @@ func (n *Network) capable(all congested.Capability) *acl.Map[congested.Capabilit
 	return n.roles.capable
 }
 
-// ignores reports whether the host does not understand a notification. The host may answer it.
-func (h *hostRole) ignores(ip []byte) bool {
+// ignoresMessage reports whether the host does not understand a notification. The host may answer it.
+func (h *hostRole) ignoresMessage(ip []byte) bool {
 	if h.of.Capable() {
 		return false
 	}
 	n := h.of.net
 	var p rocev2.Packet
-	if n.roles.reads(ip).Outer().Packet(&p) != nil {
+	if n.roles.decodeFrame(ip).Outer().Packet(&p) != nil {
 		return false
 	}
 	notice, err := fastcnp.FromPacket(&p)
@@ -47,10 +47,10 @@ func (h *hostRole) ignores(ip []byte) bool {
 		return false
 	}
 	n.count.Ignored++
-	if to, ok := index(switchPrefix, notice.Src); ok && n.cfg.Rejects && to < len(n.switches) {
+	if to, ok := addrIndex(switchPrefix, notice.Src); ok && n.cfg.Rejects && to < len(n.switches) {
 		n.count.Rejected++
-		problem := n.problem(h.addr, notice.Src, ip, uint32(notice.Offset))
-		h.of.later(n.message(problem, h.of.index, ^to, 0), n.cfg.ReceiverDelay)
+		problem := n.buildProblem(h.addr, notice.Src, ip, uint32(notice.Offset))
+		h.of.sendLater(n.newMessage(problem, h.of.index, ^to, 0), n.cfg.ReceiverDelay)
 	}
 	return true
 }
@@ -60,7 +60,7 @@ const (
 	leastMTU = 1280
 )
 
-// problem returns an ICMPv6 Parameter Problem about an octet of a packet, which it quotes.
+// buildProblem returns an ICMPv6 Parameter Problem about an octet of a packet, which it quotes.
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|   Type = 4    |   Code = 2    |          Checksum             |
@@ -68,7 +68,7 @@ const (
 //	|                            Pointer                            |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|     the packet, so that all of this has 1,280 octets at most  |
-func (n *Network) problem(from, to netip.Addr, about []byte, pointer uint32) []byte {
+func (n *Network) buildProblem(from, to netip.Addr, about []byte, pointer uint32) []byte {
 	about = about[:min(len(about), leastMTU-wire.IPv6Size-wire.ICMPv6Size)]
 	b := append(n.roles.frame[:0], make([]byte, wire.IPv6Size+wire.ICMPv6Size)...)
 	b = append(b, about...)
@@ -82,13 +82,13 @@ func (n *Network) problem(from, to netip.Addr, about []byte, pointer uint32) []b
 	return b
 }
 
-// rejected handles an ICMPv6 message to a switch, and reports whether the packet is one.
-func (s *Switch) rejected(k *packet) bool {
+// handleRejection handles an ICMPv6 message to a switch, and reports whether the packet is one.
+func (s *Switch) handleRejection(k *packet) bool {
 	if len(k.ip) < wire.IPv6Size || k.ip[6] != wire.ProtoICMPv6 {
 		return false
 	}
 	n := s.net
-	_, d := s.role.agent.Receive(nil, n.roles.reads(k.ip), node.Event{Observe: true, Now: n.Sim.Now().Clock()})
+	_, d := s.role.agent.Receive(nil, n.roles.decodeFrame(k.ip), node.Event{Observe: true, Now: n.Sim.Now().Clock()})
 	if d.Action != node.ActionLearned {
 		n.count.Refused++
 	}

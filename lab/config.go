@@ -49,8 +49,8 @@ func (v Variant) byAck() bool { return v == HPCC || v == HPCCBoth }
 // recordsOwn reports whether switches add their own record to the trace in a Fast CNP.
 func (v Variant) recordsOwn() bool { return v == HPCCFastCNPOwn || v == HPCCBoth }
 
-// pauses reports whether switches send PPFCs.
-func (v Variant) pauses() bool { return v == PPFC || v == PPFCAndCNP }
+// usesPPFC reports whether switches send PPFCs.
+func (v Variant) usesPPFC() bool { return v == PPFC || v == PPFCAndCNP }
 
 // Decides reports whether RED decides which packets experience congestion.
 func (v Variant) Decides() bool { return v != None && v != PPFC && v != HPCC }

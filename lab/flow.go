@@ -97,15 +97,15 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	id := n.Sim.Add(f)
 	f.retry, f.poll = sim.NewAlarm(sim.Timer, id, flowRetry), sim.NewAlarm(sim.Timer, id, flowPoll)
 	f.release = sim.NewAlarm(sim.Timer, id, flowRelease)
-	f.hash = spread(uint32(src.index), uint32(dst.index), uint32(f.sourcePort()))
-	f.returns = spread(uint32(dst.index), uint32(src.index), uint32(f.sourcePort()))
+	f.hash = hashPath(uint32(src.index), uint32(dst.index), uint32(f.sourcePort()))
+	f.returns = hashPath(uint32(dst.index), uint32(src.index), uint32(f.sourcePort()))
 	cfg := reaction.DCQCNConfig{}
 	if n.cfg.Reaction != nil {
 		cfg = n.cfg.Reaction(uint64(rate))
 	}
 	cfg.Line = uint64(rate)
 	var err error
-	if f.reaction, err = n.roles.reacts(cfg); err != nil {
+	if f.reaction, err = n.roles.newReaction(cfg); err != nil {
 		return nil, err
 	}
 	if n.pool.traced {
@@ -118,25 +118,25 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 			return nil, err
 		}
 	}
-	f.starts()
+	f.startReaction()
 	if n.cfg.Control != nil && f.control == nil {
 		return nil, &ConfigError{"Control", "a reaction point needed, not nil"}
 	}
 	n.flows = append(n.flows, f)
 	if n.routed {
-		n.learn(f)
+		n.learnPair(f)
 	}
 	return f, nil
 }
 
 // Renew resets the reaction point of a flow that has nothing to send to that of a new flow. Onset and FirstCut stay.
 func (f *Flow) Renew() {
-	f.starts()
+	f.startReaction()
 	f.may = f.net.Sim.Now()
 }
 
-// starts gives the flow a new reaction point.
-func (f *Flow) starts() {
+// startReaction gives the flow a new reaction point.
+func (f *Flow) startReaction() {
 	f.cc = f.reaction.Start()
 	if f.paths != nil {
 		f.hpcc = f.paths.Start()
@@ -201,15 +201,15 @@ func (f *Flow) Post(octets int64) {
 	payload := int64(f.net.cfg.Payload)
 	octets = max(octets, 1)
 	packets := (octets + payload - 1) / payload
-	f.post(posted{last: int32(octets - (packets-1)*payload), size: octets}, uint32(packets))
+	f.postMessage(posted{last: int32(octets - (packets-1)*payload), size: octets}, uint32(packets))
 }
 
 // Endless adds a message of 2^31 packets, which no run completes.
 func (f *Flow) Endless() {
-	f.post(posted{last: int32(f.net.cfg.Payload), size: int64(f.net.cfg.Payload) << 31}, 1<<31)
+	f.postMessage(posted{last: int32(f.net.cfg.Payload), size: int64(f.net.cfg.Payload) << 31}, 1<<31)
 }
 
-func (f *Flow) post(m posted, packets uint32) {
+func (f *Flow) postMessage(m posted, packets uint32) {
 	f.end += packets
 	m.end, m.at = f.end, f.net.Sim.Now()
 	if f.first > 0 && len(f.messages) == cap(f.messages) {
@@ -217,11 +217,11 @@ func (f *Flow) post(m posted, packets uint32) {
 		f.messages, f.sending, f.first = f.messages[:n], f.sending-f.first, 0
 	}
 	f.messages = append(f.messages, m)
-	f.wake()
+	f.wakeHost()
 }
 
-// has reports whether there is something to send that the window allows.
-func (f *Flow) has() bool {
+// hasData reports whether there is something to send that the window allows.
+func (f *Flow) hasData() bool {
 	switch {
 	case f.next == f.end || f.stopped:
 		return false
@@ -232,19 +232,19 @@ func (f *Flow) has() bool {
 	return uint64(f.next-f.unacked)*uint64(packet) < f.hpcc.Window(packet)
 }
 
-// wake adds the flow to its host's pacing.
-func (f *Flow) wake() {
-	if f.waits || !f.has() {
+// wakeHost adds the flow to its host's pacing.
+func (f *Flow) wakeHost() {
+	if f.waits || !f.hasData() {
 		return
 	}
-	f.net.ready()
+	f.net.ensureRoutes()
 	f.waits = true
-	f.src.due.add(f, max(f.may, f.net.Sim.Now()))
-	f.src.port.serve()
+	f.src.due.addFlow(f, max(f.may, f.net.Sim.Now()))
+	f.src.port.serveQueues()
 }
 
-// packet returns the next packet.
-func (f *Flow) packet() (ref, *packet) {
+// nextPacket returns the next packet.
+func (f *Flow) nextPacket() (ref, *packet) {
 	m := &f.messages[f.sending]
 	r, k := f.net.pool.get()
 	k.kind, k.prio = data, f.net.cfg.DataPriority
@@ -264,8 +264,8 @@ func (f *Flow) packet() (ref, *packet) {
 // IPv6, UDP, BTH, ICRC and the frame check sequence.
 const overhead = wire.EthernetSize + 40 + 8 + 12 + 4 + frameCheck
 
-// sent computes when the next packet may leave, after one has begun to leave.
-func (f *Flow) sent(k *packet) {
+// countSent computes when the next packet may leave, after one has begun to leave.
+func (f *Flow) countSent(k *packet) {
 	now := f.net.Sim.Now()
 	f.net.count.Packets++
 	f.net.count.Octets += uint64(k.octets)
@@ -285,9 +285,9 @@ func (f *Flow) sent(k *packet) {
 	if f.net.cfg.Timeout > 0 && f.next == f.unacked+1 {
 		f.retry.Set(&f.net.Sim, now+f.net.cfg.Timeout)
 	}
-	f.waits = f.has()
+	f.waits = f.hasData()
 	if f.waits {
-		f.src.due.add(f, f.advanceRate(now))
+		f.src.due.addFlow(f, f.advanceRate(now))
 	}
 }
 
@@ -297,8 +297,8 @@ func (f *Flow) advanceRate(now sim.Time) sim.Time {
 	at, ok := f.nextChange()
 	if ok && sim.FromClock(at) <= now {
 		was := f.Rate()
-		f.due(now)
-		f.changed(was)
+		f.advanceReaction(now)
+		f.rescaleWait(was)
 		at, ok = f.nextChange()
 	}
 	if !ok || f.may <= now {
@@ -318,8 +318,8 @@ func (f *Flow) nextChange() (at time.Time, ok bool) {
 	return f.cc.Next()
 }
 
-// due lets the reaction point process its timers.
-func (f *Flow) due(now sim.Time) {
+// advanceReaction lets the reaction point process its timers.
+func (f *Flow) advanceReaction(now sim.Time) {
 	if f.control != nil {
 		f.control.Advance(now.Clock())
 	} else {
@@ -328,9 +328,9 @@ func (f *Flow) due(now sim.Time) {
 	f.hpcc.Advance(now.Clock())
 }
 
-// changed scales the remaining wait for the next packet after the rate has
+// rescaleWait scales the remaining wait for the next packet after the rate has
 // changed.
-func (f *Flow) changed(was sim.Rate) {
+func (f *Flow) rescaleWait(was sim.Rate) {
 	now, is := f.net.Sim.Now(), f.Rate()
 	if is == was || f.may <= now {
 		return
@@ -340,11 +340,11 @@ func (f *Flow) changed(was sim.Rate) {
 	f.may = now + sim.Time(wait)
 }
 
-// notified passes the sender's decision to the reaction point.
-func (f *Flow) notified(d *node.Decision) {
+// applyNotification passes the sender's decision to the reaction point.
+func (f *Flow) applyNotification(d *node.Decision) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
-	f.due(now)
+	f.advanceReaction(now)
 	was := f.Rate()
 	switch {
 	case !f.net.pool.traced && f.control != nil:
@@ -352,16 +352,17 @@ func (f *Flow) notified(d *node.Decision) {
 	case !f.net.pool.traced:
 		f.cc.React(d, now.Clock())
 	case d.Trace != nil:
-		f.hpcc.React(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.TimeFormatPTP, f.net.bandwidth), now.Clock())
+		f.hpcc.React(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.TimeFormatPTP, f.net.recordBandwidth),
+			now.Clock())
 	}
 	if f.cut == sim.Never && f.Rate() < was {
 		f.cut = now
 	}
-	f.changed(was)
+	f.rescaleWait(was)
 }
 
-// braked applies the state that a PPFC asks for, until a time.
-func (f *Flow) braked(s pause.State, until time.Time) {
+// applyPause applies the state that a PPFC asks for, until a time.
+func (f *Flow) applyPause(s pause.State, until time.Time) {
 	now := f.net.Sim.Now()
 	was := f.Rate()
 	f.brake.Set(s, until, uint64(was))
@@ -369,13 +370,13 @@ func (f *Flow) braked(s pause.State, until time.Time) {
 	if f.cut == sim.Never && (f.stopped || s == pause.StateHeld) {
 		f.cut = now
 	}
-	f.changed(was)
+	f.rescaleWait(was)
 	end := sim.Never
 	if at, on := f.brake.Next(); on {
 		end = max(sim.FromClock(at), now)
 	}
 	f.release.Set(&f.net.Sim, end)
-	f.wake()
+	f.wakeHost()
 }
 
 // The events of a flow.
@@ -390,35 +391,35 @@ func (f *Flow) Handle(arg uint32) {
 	switch arg {
 	case flowRetry:
 		if f.retry.Rings(&f.net.Sim) && f.next != f.unacked {
-			f.back()
+			f.goBackN()
 			f.retry.Set(&f.net.Sim, f.net.Sim.Now()+f.net.cfg.Timeout)
 		}
 	case flowPoll:
 		if f.poll.Rings(&f.net.Sim) {
-			f.dst.looks(f)
+			f.dst.pollFlow(f)
 		}
 	case flowRelease:
 		if f.release.Rings(&f.net.Sim) {
-			f.src.role.asks(f)
+			f.src.role.updateFlow(f)
 		}
 	}
 }
 
-// back continues from the first packet that is not acknowledged.
-func (f *Flow) back() {
+// goBackN continues from the first packet that is not acknowledged.
+func (f *Flow) goBackN() {
 	f.next, f.sending = f.unacked, f.first
 	for f.sending < len(f.messages)-1 && int32(f.next-f.messages[f.sending].end) >= 0 {
 		f.sending++
 	}
-	f.wake()
+	f.wakeHost()
 }
 
-// acknowledged handles an acknowledgement.
-func (f *Flow) acknowledged(r ref, k *packet) {
+// handleAck handles an acknowledgement.
+func (f *Flow) handleAck(r ref, k *packet) {
 	if k.hops > 0 {
 		was := f.Rate()
 		f.hpcc.Acknowledged(uint64(k.number), uint64(f.next), f.net.pool.trace(r).hops[:k.hops])
-		f.changed(was)
+		f.rescaleWait(was)
 	}
 	if n := k.number - f.unacked; n > 0 && n <= f.end-f.unacked {
 		f.unacked = k.number
@@ -444,32 +445,32 @@ func (f *Flow) acknowledged(r ref, k *packet) {
 		}
 	}
 	if k.kind == nak && k.number == f.unacked {
-		f.back()
+		f.goBackN()
 	}
 	if f.net.pool.traced || f.net.cfg.Window > 0 {
-		f.wake() // the window has moved
+		f.wakeHost() // the window has moved
 	}
 }
 
-// receive handles a packet at the receiver.
-func (f *Flow) receive(r ref, k *packet) {
+// receiveData handles a packet at the receiver.
+func (f *Flow) receiveData(r ref, k *packet) {
 	n := f.net
 	if f.any && int32(k.draw-f.latest) <= 0 {
 		n.count.Reordered++
 	}
 	if !f.any {
-		f.dst.polls(f)
+		f.dst.schedulePoll(f)
 	}
 	f.latest, f.any = k.draw, true
 	switch d := int32(k.number - f.expected); {
 	case d > 0:
 		if !f.missing {
 			f.missing = true
-			f.answer(nak, r, k)
+			f.sendAck(nak, r, k)
 		}
 		return
 	case d < 0: // a repeat: the sender does not know of it, as no acknowledgement was due, or that was lost
-		f.answer(ack, r, k)
+		f.sendAck(ack, r, k)
 		return
 	}
 	f.missing = false
@@ -480,13 +481,13 @@ func (f *Flow) receive(r ref, k *packet) {
 		n.Delivered(f, k.sent)
 	}
 	if f.pending++; f.pending >= n.cfg.AckEvery || k.last {
-		f.answer(ack, r, k)
+		f.sendAck(ack, r, k)
 	}
 }
 
-// answer acknowledges a packet, and returns the trace that the ports have
+// sendAck acknowledges a packet, and returns the trace that the ports have
 // written to it.
-func (f *Flow) answer(what kind, to ref, was *packet) {
+func (f *Flow) sendAck(what kind, to ref, was *packet) {
 	f.pending = 0
 	r, k := f.net.pool.get()
 	if was.hops > 0 && f.net.cfg.Variant.byAck() {
@@ -495,6 +496,6 @@ func (f *Flow) answer(what kind, to ref, was *packet) {
 	}
 	k.kind, k.prio, k.octets, k.hash = what, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
-	f.dst.role.sees(r, k)
-	f.dst.port.enqueue(r, k)
+	f.dst.role.learnPacket(r, k)
+	f.dst.port.enqueuePacket(r, k)
 }

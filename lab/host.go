@@ -31,7 +31,7 @@ func (h *Host) String() string { return fmt.Sprintf("host %d", h.index) }
 // Port returns the host's end of its link.
 func (h *Host) Port() *Port { return h.port }
 
-func (h *Host) attach(p *Port) {
+func (h *Host) attachPort(p *Port) {
 	if h.port != nil {
 		panic("lab: a host has one link")
 	}
@@ -44,58 +44,58 @@ func (h *Host) Handle(arg uint32) {
 	k := h.net.pool.packetAt(r)
 	h.net.roles.making--
 	if int(k.to) == h.index {
-		h.role.hears(k.ip, k.flow)
+		h.role.receiveNotification(k.ip, k.flow)
 		h.net.pool.release(r)
 		return
 	}
-	h.port.enqueue(r, k)
+	h.port.enqueuePacket(r, k)
 }
 
-// later delays a packet at the host, until it is built or read.
-func (h *Host) later(r ref, wait sim.Time) {
+// sendLater delays a packet at the host, until it is built or read.
+func (h *Host) sendLater(r ref, wait sim.Time) {
 	h.net.roles.making++
 	h.net.Sim.Schedule(h.net.Sim.Now()+wait, sim.Timer, h.id, uint32(r))
 }
 
-func (h *Host) arrive(in *Port, r ref, k *packet) {
+func (h *Host) receivePacket(in *Port, r ref, k *packet) {
 	n := h.net
 	switch k.kind {
 	case control:
-		n.paused(in, k)
+		n.handlePause(in, k)
 	case message:
-		h.later(r, n.cfg.SenderDelay)
+		h.sendLater(r, n.cfg.SenderDelay)
 		return
 	case ack, nak:
-		h.role.sees(r, k)
-		n.flows[k.flow].acknowledged(r, k)
+		h.role.learnPacket(r, k)
+		n.flows[k.flow].handleAck(r, k)
 	case data:
 		n.count.Arrived++
 		n.count.ArrivedOctets += uint64(k.octets)
 		f := n.flows[k.flow]
-		h.role.sees(r, k)
+		h.role.learnPacket(r, k)
 		if k.ce {
-			h.marked(f, r, k)
+			h.handleMark(f, r, k)
 		}
-		f.receive(r, k)
+		f.receiveData(r, k)
 	}
 	n.pool.release(r)
 }
 
-// fill sends data, as the wire is free.
-func (h *Host) fill(p *Port) {
+// fillPort sends data, as the wire is free.
+func (h *Host) fillPort(p *Port) {
 	if p.paused>>h.net.cfg.DataPriority&1 != 0 {
 		return
 	}
-	if f := h.due.next(h.net.Sim.Now()); f != nil {
-		r, k := f.packet()
-		h.role.sees(r, k)
-		p.transmit(r, k)
-		f.sent(k)
+	if f := h.due.nextFlow(h.net.Sim.Now()); f != nil {
+		r, k := f.nextPacket()
+		h.role.learnPacket(r, k)
+		p.transmitPacket(r, k)
+		f.countSent(k)
 	}
 }
 
-// next returns when the next flow may send; Never if none may.
-func (h *Host) next() sim.Time {
+// nextWake returns when the next flow may send; Never if none may.
+func (h *Host) nextWake() sim.Time {
 	if len(h.due.heap) == 0 {
 		return sim.Never
 	}
@@ -115,7 +115,7 @@ type pacing struct {
 	order uint64
 }
 
-func (d *pacing) add(f *Flow, at sim.Time) {
+func (d *pacing) addFlow(f *Flow, at sim.Time) {
 	d.order++
 	t := turn{at, d.order, f}
 	d.heap = append(d.heap, t)
@@ -162,15 +162,15 @@ func (d *pacing) removeFirst() *Flow {
 	return first
 }
 
-// next removes a flow that may send now; nil if none may.
-func (d *pacing) next(now sim.Time) *Flow {
+// nextFlow removes a flow that may send now; nil if none may.
+func (d *pacing) nextFlow(now sim.Time) *Flow {
 	for len(d.heap) > 0 && d.heap[0].at <= now {
 		f := d.removeFirst()
 		switch at := f.advanceRate(now); {
-		case !f.has():
+		case !f.hasData():
 			f.waits = false
 		case at > now:
-			d.add(f, at)
+			d.addFlow(f, at)
 		default:
 			return f
 		}

@@ -40,7 +40,7 @@ type asked struct{ node.Pairs }
 
 func newHostRole(h *Host, flows int) *hostRole {
 	n := h.net
-	addr := numbered(hostPrefix, h.index)
+	addr := numberedAddr(hostPrefix, h.index)
 	var known node.Pairs = pairs{n}
 	if n.cfg.ColdHosts {
 		size := max(4096, 4*len(n.flows))
@@ -48,17 +48,17 @@ func newHostRole(h *Host, flows int) *hostRole {
 	}
 	r := receiver.Config{
 		Enabled: n.cfg.Variant.Answers() || n.cfg.Incapable > 0, Out: n.cfg.HostLimit,
-		Self6: addr, QPs: asked{known}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
+		Self6: addr, QPs: asked{known}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.roleSeed(),
 	}
 	if n.cfg.Variant == CNPPolled {
 		r.PerFlow = 0 // polling is the limit
 	}
 	s := sender.Config{
 		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: known,
-		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.seed(),
+		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.roleSeed(),
 	}
 	p := pause.Config{
-		Enabled: n.cfg.Variant.pauses(), Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
+		Enabled: n.cfg.Variant.usesPPFC(), Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
 		MaxPause: n.cfg.Pausing.Most, MaxTargets: 4096,
 	}
 	if !p.Enabled {
@@ -70,65 +70,66 @@ func newHostRole(h *Host, flows int) *hostRole {
 	}
 }
 
-// sees shows the host's roles a packet of data or an acknowledgement that it sends or receives, if they learn.
-func (h *hostRole) sees(r ref, k *packet) {
+// learnPacket shows the host's roles a packet of data or an acknowledgement that it sends or receives, if they learn.
+func (h *hostRole) learnPacket(r ref, k *packet) {
 	if h.learns {
 		n := h.of.net
-		h.sender.Receive(nil, n.roles.reads(n.octets(r, k)), n.event())
+		h.sender.Receive(nil, n.roles.decodeFrame(n.encodePacket(r, k)), n.eventNow())
 	}
 }
 
-// marked handles a packet with CE.
-func (h *Host) marked(f *Flow, r ref, k *packet) {
+// handleMark handles a packet with CE.
+func (h *Host) handleMark(f *Flow, r ref, k *packet) {
 	if h.net.cfg.Variant == CNPPolled {
 		f.polled, f.ce = *k, true
 		return
 	}
-	h.answer(r, k)
+	h.askReceiver(r, k)
 }
 
-// polls starts polling a flow, at its first packet.
-func (h *Host) polls(f *Flow) {
+// schedulePoll starts polling a flow, at its first packet.
+func (h *Host) schedulePoll(f *Flow) {
 	if h.net.cfg.Variant == CNPPolled {
 		f.poll.Set(&h.net.Sim, h.net.Sim.Now()+sim.From(h.net.cfg.Interval))
 	}
 }
 
-// looks is one poll.
-func (h *Host) looks(f *Flow) {
+// pollFlow is one poll.
+func (h *Host) pollFlow(f *Flow) {
 	if f.ce {
 		f.ce = false
-		h.answer(0, &f.polled)
+		h.askReceiver(0, &f.polled)
 	}
-	h.polls(f)
+	h.schedulePoll(f)
 }
 
-// answer asks the receiver for a CNP.
-func (h *Host) answer(r ref, k *packet) {
+// askReceiver asks the receiver for a CNP.
+func (h *Host) askReceiver(r ref, k *packet) {
 	n, roles := h.net, &h.net.roles
-	out, d := h.role.receiver.Receive(roles.answer[:0], roles.reads(n.octets(r, k)), n.event())
-	to, ok := index(hostPrefix, d.To)
+	out, d := h.role.receiver.Receive(roles.answer[:0], roles.decodeFrame(n.encodePacket(r, k)), n.eventNow())
+	to, ok := addrIndex(hostPrefix, d.To)
 	if d.Action != node.ActionSent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
-		n.unlearned(d.Reason)
+		n.countUnlearned(d.Reason)
 		return
 	}
 	n.count.CNPs++
-	h.later(n.message(out, h.index, to, k.flow), n.cfg.ReceiverDelay)
+	h.sendLater(n.newMessage(out, h.index, to, k.flow), n.cfg.ReceiverDelay)
 }
 
-// hears reads a notification, and notifies its reaction point. flow is the flow that experienced congestion.
-func (h *hostRole) hears(ip []byte, flow int32) {
-	if h.ignores(ip) {
+// receiveNotification reads a notification, and notifies its reaction point. flow is the flow that experienced
+// congestion.
+func (h *hostRole) receiveNotification(ip []byte, flow int32) {
+	if h.ignoresMessage(ip) {
 		return
 	}
 	n := h.of.net
 	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
-	_, *d = h.sender.Receive(nil, n.roles.reads(ip), n.event())
+	_, *d = h.sender.Receive(nil, n.roles.decodeFrame(ip), n.eventNow())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.ActionAccepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
-		n.unlearned(d.Reason)
+		n.countUnlearned(d.Reason)
 		return
 	}
 	if d.Repeated {
@@ -136,27 +137,27 @@ func (h *hostRole) hears(ip []byte, flow int32) {
 		return
 	}
 	if d.Message == kinds.PPFC {
-		h.brakes(n.flows[i], ip)
+		h.pauseFlow(n.flows[i], ip)
 		return
 	}
 	if i != int(flow) {
 		n.count.Astray++
 	}
-	n.flows[i].notified(d)
+	n.flows[i].applyNotification(d)
 }
 
-// brakes applies a PPFC to a flow of the host.
-func (h *hostRole) brakes(f *Flow, ip []byte) {
+// pauseFlow applies a PPFC to a flow of the host.
+func (h *hostRole) pauseFlow(f *Flow, ip []byte) {
 	n := h.of.net
-	if _, d := h.pause.Receive(nil, n.roles.reads(ip), n.event()); d.Action != node.ActionAccepted {
+	if _, d := h.pause.Receive(nil, n.roles.decodeFrame(ip), n.eventNow()); d.Action != node.ActionAccepted {
 		n.count.Refused++
 		return
 	}
 	n.count.Braked++
-	h.asks(f)
+	h.updateFlow(f)
 }
 
-// asks updates the flow from the state of the pause table.
-func (h *hostRole) asks(f *Flow) {
-	f.braked(h.pause.State(pause.FlowTarget(f.dst.role.addr, f.destQP()), h.of.net.Sim.Now().Clock()))
+// updateFlow updates the flow from the state of the pause table.
+func (h *hostRole) updateFlow(f *Flow) {
+	f.applyPause(h.pause.State(pause.FlowTarget(f.dst.role.addr, f.destQP()), h.of.net.Sim.Now().Clock()))
 }

@@ -52,9 +52,9 @@ func TestHistogram(t *testing.T) {
 	wiretest.Alone(t)
 	var h Histogram
 	for v := range uint64(100_000) {
-		require.InEpsilon(t, float64(v)+1, float64(middle(bucket(v)))+1, 1./64)
+		require.InEpsilon(t, float64(v)+1, float64(bucketMiddle(bucketIndex(v)))+1, 1./64)
 		if v > 0 {
-			require.GreaterOrEqual(t, bucket(v), bucket(v-1))
+			require.GreaterOrEqual(t, bucketIndex(v), bucketIndex(v-1))
 		}
 		h.Add(v, 2)
 	}
@@ -223,7 +223,7 @@ func TestNoAllocations(t *testing.T) {
 		require.Equal(t, pages, len(n.pool.pages), v)
 		c := n.Counts()
 		require.True(t, v.HPCC() || v.Decides() == (c.Notified > before.Notified), v)
-		require.Equal(t, v.pauses(), c.Braked > before.Braked, v)
+		require.Equal(t, v.usesPPFC(), c.Braked > before.Braked, v)
 	}
 	for _, row := range []struct {
 		name   string
@@ -342,7 +342,7 @@ func TestCheck(t *testing.T) {
 		name  string
 		spoil func(n *Network, out *Port)
 	}{
-		{"in a pause", func(n *Network, out *Port) { r, k := n.pool.get(); out.transmit(r, k) }},
+		{"in a pause", func(n *Network, out *Port) { r, k := n.pool.get(); out.transmitPacket(r, k) }},
 		{"packets wait", func(n *Network, _ *Port) { n.pool.get() }},
 		{"packets of data", func(n *Network, _ *Port) { n.count.Packets++ }},
 		{"octets sent", func(n *Network, _ *Port) { n.count.Octets++ }},
@@ -367,10 +367,10 @@ func TestCheck(t *testing.T) {
 	// In a pause no wire has to be taken.
 	n, out := star(dcqcn(None), 1, 100*sim.Gbps, µs)
 	n.Until(0)
-	out.pause(3, ms)
+	out.pausePriority(3, ms)
 	r, k := n.pool.get()
 	k.prio = 3
-	out.transmit(r, k)
+	out.transmitPacket(r, k)
 	require.ErrorContains(t, n.Check(), "in a pause")
 }
 
@@ -581,7 +581,7 @@ func TestTwoHistories(t *testing.T) {
 	a.Endless()
 	b.Endless()
 	told := node.Decision{Action: node.ActionAccepted, Message: kinds.CNP, Request: node.RequestSlowDown, KnownQP: true}
-	n.RunAt(100*µs, func() { a.notified(&told); a.notified(&told) })
+	n.RunAt(100*µs, func() { a.applyNotification(&told); a.applyNotification(&told) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())
 	require.Less(t, a.Rate(), 10*sim.Gbps)
@@ -679,10 +679,10 @@ func TestWindow(t *testing.T) {
 // A meter weighs each depth by its duration.
 func TestMeter(t *testing.T) {
 	m := Meter{since: 100, depth: 7}
-	m.to(110, 20) // 10 of depth 7
-	m.to(110, 30)
-	m.to(140, 0) // 30 of depth 30
-	m.to(200, 5) // 60 of depth 0
+	m.advanceTo(110, 20) // 10 of depth 7
+	m.advanceTo(110, 30)
+	m.advanceTo(140, 0) // 30 of depth 30
+	m.advanceTo(200, 5) // 60 of depth 0
 	require.Equal(t, uint64(100), m.Queue.Count())
 	require.InDelta(t, (10*7.+30*30)/100, m.Queue.Mean(), 1e-12)
 	require.Equal(t, uint64(30), m.Queue.Max())
@@ -703,13 +703,13 @@ func TestAcknowledgedAfterGoingBack(t *testing.T) {
 	f.Post(10 * 1024)
 	n.Until(50 * µs)
 	require.EqualValues(t, 20, f.next)
-	f.back()
+	f.goBackN()
 	require.EqualValues(t, 1, f.next, "the first one is on the wire again")
-	f.acknowledged(0, &packet{kind: ack, number: 16})
+	f.handleAck(0, &packet{kind: ack, number: 16})
 	require.EqualValues(t, 16, f.next)
 	require.Equal(t, 1, f.sending)
 	require.Equal(t, map[int64]sim.Time{10 * 1024: 0}, maps.Collect(f.Waiting()))
-	f.acknowledged(0, &packet{kind: ack, number: 21}) // beyond the posted packets
+	f.handleAck(0, &packet{kind: ack, number: 21}) // beyond the posted packets
 	require.EqualValues(t, 16, f.unacked)
 	n.Until(10 * ms)
 	require.NoError(t, n.Check())

@@ -19,13 +19,13 @@ type Histogram struct {
 
 const bucketBits = 6
 
-func bucket(v uint64) int {
+func bucketIndex(v uint64) int {
 	shift := max(bits.Len64(v)-bucketBits-1, 0)
 	return shift<<bucketBits + int(v>>shift)
 }
 
-// middle returns the value that represents a bucket.
-func middle(b int) uint64 {
+// bucketMiddle returns the value that represents a bucket.
+func bucketMiddle(b int) uint64 {
 	shift := max(b>>bucketBits-1, 0)
 	low := uint64(b-shift<<bucketBits) << shift
 	return low + 1<<shift/2
@@ -33,7 +33,7 @@ func middle(b int) uint64 {
 
 // Add counts a value.
 func (h *Histogram) Add(v, weight uint64) {
-	b := bucket(v)
+	b := bucketIndex(v)
 	for b >= len(h.weights) {
 		h.weights = append(h.weights, 0)
 	}
@@ -66,7 +66,7 @@ func (h *Histogram) Quantile(q float64) uint64 {
 	rest := q * float64(h.total)
 	for b, w := range h.weights {
 		if rest -= float64(w); rest <= 0 && w > 0 {
-			return min(middle(b), h.max)
+			return min(bucketMiddle(b), h.max)
 		}
 	}
 	return h.max
@@ -79,7 +79,7 @@ func (h *Histogram) Deviation() float64 {
 	}
 	mean, sum := h.Mean(), 0.
 	for b, w := range h.weights {
-		d := float64(middle(b)) - mean
+		d := float64(bucketMiddle(b)) - mean
 		sum += float64(d*d) * float64(w)
 	}
 	return math.Sqrt(sum / float64(h.total))
@@ -93,8 +93,8 @@ type Meter struct {
 	since sim.Time
 }
 
-// to counts the depth until now, and records the new one.
-func (m *Meter) to(now sim.Time, depth int64) {
+// advanceTo counts the depth until now, and records the new one.
+func (m *Meter) advanceTo(now sim.Time, depth int64) {
 	if now > m.since {
 		m.Queue.Add(m.depth, uint64(now-m.since))
 	}

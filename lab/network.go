@@ -79,10 +79,10 @@ type Counts struct {
 
 // New returns a Network without nodes, or a *[ConfigError].
 func New(cfg Config) (*Network, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.checkFields(); err != nil {
 		return nil, err
 	}
-	cfg.Payload, cfg.TraceHops, cfg.AckEvery = cfg.payload(), cfg.traceHops(), max(cfg.AckEvery, 1)
+	cfg.Payload, cfg.TraceHops, cfg.AckEvery = cfg.payloadOctets(), cfg.traceHops(), max(cfg.AckEvery, 1)
 	if cfg.Variant == Oracle {
 		cfg.Incapable = 0
 	}
@@ -128,9 +128,9 @@ func (n *Network) Flows() []*Flow { return n.flows }
 
 // A place is a host or a switch.
 type place interface {
-	attach(*Port)
-	arrive(in *Port, r ref, k *packet)
-	fill(*Port) // called when a port is free and its queues are empty
+	attachPort(*Port)
+	receivePacket(in *Port, r ref, k *packet)
+	fillPort(*Port) // called when a port is free and its queues are empty
 }
 
 // Link joins two nodes with a link of this rate, and this delay in each
@@ -141,7 +141,7 @@ func (n *Network) Link(a, b Node, rate sim.Rate, delay sim.Time) (atA, atB *Port
 
 // LinkUneven is Link with a delay for each direction.
 func (n *Network) LinkUneven(a, b Node, rate sim.Rate, there, back sim.Time) (atA, atB *Port) {
-	atA, atB = n.port(a.(place), rate, there), n.port(b.(place), rate, back)
+	atA, atB = n.newPort(a.(place), rate, there), n.newPort(b.(place), rate, back)
 	atA.peer, atB.peer = atB, atA
 	for _, p := range []*Port{atA, atB} {
 		p.whole = p.delay
@@ -155,31 +155,31 @@ func (n *Network) LinkUneven(a, b Node, rate sim.Rate, there, back sim.Time) (at
 // A Node is a *[Host] or a *[Switch].
 type Node interface{ String() string }
 
-func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
+func (n *Network) newPort(owner place, rate sim.Rate, delay sim.Time) *Port {
 	p := &Port{net: n, owner: owner, rate: rate, delay: delay}
 	p.number = int32(len(n.ports))
 	p.id = n.Sim.Add(p)
 	p.wake, p.watch = sim.NewAlarm(sim.Departure, p.id, portWake), sim.NewAlarm(sim.Timer, p.id, portWatch)
 	n.ports = append(n.ports, p)
-	owner.attach(p)
+	owner.attachPort(p)
 	return p
 }
 
-// ready finds the paths, if that was not done.
-func (n *Network) ready() {
+// ensureRoutes finds the paths, if that was not done.
+func (n *Network) ensureRoutes() {
 	if !n.routed {
-		_ = n.route(context.Background())
+		_ = n.computeRoutes(context.Background())
 	}
 }
 
-// route finds the ports on shortest paths from every switch to every host and every switch, and makes the roles,
-// if that was not done. It ends with the error of ctx when that ends; then it has to be called again.
-func (n *Network) route(ctx context.Context) error {
+// computeRoutes finds the ports on shortest paths from every switch to every host and every switch, and makes the
+// roles, if that was not done. It ends with the error of ctx when that ends; then it has to be called again.
+func (n *Network) computeRoutes(ctx context.Context) error {
 	if n.routed {
 		return nil
 	}
 	for _, p := range n.ports {
-		p.next = int32(n.place(p.peer.owner))
+		p.next = int32(n.placeIndex(p.peer.owner))
 		from, ok1 := p.owner.(*Switch)
 		to, ok2 := p.peer.owner.(*Switch)
 		p.core = ok1 && ok2 && from.kind != inside && to.kind != inside
@@ -193,40 +193,40 @@ func (n *Network) route(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n.edges[h.index] = n.edge(h, far)
-		n.distances(h, far, true)
+		n.edges[h.index] = n.nearestEdge(h, far)
+		n.computeDistances(h, far, true)
 		for _, s := range n.switches {
-			s.ways[h.index] = n.nearer(s, far)
+			s.ways[h.index] = n.shortestPorts(s, far)
 		}
 	}
 	for _, to := range n.switches {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n.distances(to, far, true)
+		n.computeDistances(to, far, true)
 		for _, s := range n.switches {
-			s.back[to.index] = n.nearer(s, far)
+			s.back[to.index] = n.shortestPorts(s, far)
 		}
 	}
-	if err := n.play(ctx); err != nil {
+	if err := n.createRoles(ctx); err != nil {
 		return err
 	}
 	n.routed = true
 	return nil
 }
 
-// place returns the index of a host or switch among all of them.
-func (n *Network) place(at place) int {
+// placeIndex returns the index of a host or switch among all of them.
+func (n *Network) placeIndex(at place) int {
 	if s, ok := at.(*Switch); ok {
 		return len(n.hosts) + s.index
 	}
 	return at.(*Host).index
 }
 
-// nearer returns the ports of a switch on shortest paths, given all distances. All destinations with the same
+// shortestPorts returns the ports of a switch on shortest paths, given all distances. All destinations with the same
 // several ports share one slice.
-func (n *Network) nearer(s *Switch, far []int) []*Port {
-	ports, here := s.scratch[:0], far[n.place(s)]
+func (n *Network) shortestPorts(s *Switch, far []int) []*Port {
+	ports, here := s.scratch[:0], far[n.placeIndex(s)]
 	for _, p := range s.ports {
 		if d := far[p.next]; d >= 0 && d == here-1 {
 			ports = append(ports, p)
@@ -245,20 +245,20 @@ func (n *Network) nearer(s *Switch, far []int) []*Port {
 	return ports
 }
 
-// distances sets the number of links from each node to one; -1 is no path. Hosts do not forward, and if core is
+// computeDistances sets the number of links from each node to one; -1 is no path. Hosts do not forward, and if core is
 // false no path goes through the WAN. It returns the nodes in order of distance, until the next call.
-func (n *Network) distances(to place, far []int, core bool) []place {
+func (n *Network) computeDistances(to place, far []int, core bool) []place {
 	for i := range far {
 		far[i] = -1
 	}
-	far[n.place(to)] = 0
+	far[n.placeIndex(to)] = 0
 	line := append(n.line[:0], to)
 	for i := 0; i < len(line); i++ {
 		at := line[i]
 		if _, isHost := at.(*Host); isHost && i > 0 {
 			continue
 		}
-		here := far[n.place(at)]
+		here := far[n.placeIndex(at)]
 		for _, p := range n.portsOf(at) {
 			if far[p.next] < 0 && (core || !p.core) {
 				far[p.next] = here + 1
@@ -270,12 +270,12 @@ func (n *Network) distances(to place, far []int, core bool) []place {
 	return line
 }
 
-// edge returns the PE that is nearest to a host on its side of the WAN; -1 if there is none.
-func (n *Network) edge(h *Host, far []int) int32 {
+// nearestEdge returns the PE that is nearest to a host on its side of the WAN; -1 if there is none.
+func (n *Network) nearestEdge(h *Host, far []int) int32 {
 	if !n.edged {
 		return -1
 	}
-	for _, at := range n.distances(h, far, false) {
+	for _, at := range n.computeDistances(h, far, false) {
 		if s, ok := at.(*Switch); ok && s.kind == edge {
 			return int32(s.index)
 		}
@@ -297,14 +297,14 @@ func (n *Network) portsOf(at place) []*Port {
 
 // Until runs the network up to a time.
 func (n *Network) Until(end sim.Time) {
-	n.ready()
+	n.ensureRoutes()
 	n.Sim.Until(end)
 }
 
 // Run is Until, except that it calls step, if that is not nil, after each 100,000 events, and ends soon after ctx
 // has ended, with its error. Sim.Stop also ends the run, without an error.
 func (n *Network) Run(ctx context.Context, end sim.Time, step func()) error {
-	if err := n.route(ctx); err != nil {
+	if err := n.computeRoutes(ctx); err != nil {
 		return err
 	}
 	for more := true; more; {
@@ -336,7 +336,7 @@ func (n *Network) recordPacket(p *Port, k *packet) {
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)
 	x = (x ^ x>>29) * printFactor
 	if len(k.ip) > 0 {
-		n.print = printed(x, k.ip)
+		n.print = foldOctets(x, k.ip)
 		return
 	}
 	x ^= uint64(k.number)<<32 | uint64(uint32(k.flow))
@@ -352,8 +352,8 @@ func (n *Network) recordPacket(p *Port, k *packet) {
 
 const printFactor = 0x9E3779B97F4A7C15
 
-// printed adds octets to a print.
-func printed(x uint64, octets []byte) uint64 {
+// foldOctets adds octets to a print.
+func foldOctets(x uint64, octets []byte) uint64 {
 	for ; len(octets) >= 8; octets = octets[8:] {
 		x = (x ^ binary.LittleEndian.Uint64(octets)) * printFactor
 		x ^= x >> 32
@@ -398,7 +398,7 @@ func (n *Network) Check() error {
 	}
 	for _, s := range n.switches {
 		stored := int64(0)
-		for _, v := range s.valves() {
+		for _, v := range s.allValves() {
 			if v != nil {
 				stored += waits(&v.stored)
 			}
@@ -419,7 +419,7 @@ func (n *Network) Check() error {
 		return fmt.Errorf("%d packets overtook others of their flow", c.Reordered)
 	}
 	for _, s := range n.switches {
-		if err := s.check(); err != nil {
+		if err := s.checkAccounts(); err != nil {
 			return err
 		}
 	}

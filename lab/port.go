@@ -71,7 +71,7 @@ func (p *Port) Meter() *Meter {
 
 // Stop ends the measurement that Meter started.
 func (p *Port) Stop() {
-	p.meter.to(p.net.Sim.Now(), p.dataQueue().octets)
+	p.meter.advanceTo(p.net.Sim.Now(), p.dataQueue().octets)
 	p.meter = nil
 }
 
@@ -114,7 +114,7 @@ func (p *Port) Handle(arg uint32) {
 	switch arg {
 	case portWake:
 		if p.wake.Rings(&p.net.Sim) {
-			p.serve()
+			p.serveQueues()
 		}
 	case portWire:
 		r := p.wire.pop()
@@ -122,28 +122,28 @@ func (p *Port) Handle(arg uint32) {
 			f := p.wire.first()
 			p.net.Sim.AtOrder(f.at, f.order, p.id, portWire)
 		}
-		p.arrived(r)
+		p.deliverPacket(r)
 	case portWatch:
 		if p.watch.Rings(&p.net.Sim) {
-			p.storm()
+			p.handleStorm()
 		}
 	default:
 		p.direct--
-		p.arrived(ref(arg - portDirect))
+		p.deliverPacket(ref(arg - portDirect))
 	}
 }
 
-func (p *Port) arrived(r ref) {
+func (p *Port) deliverPacket(r ref) {
 	k := p.net.pool.packetAt(r)
 	p.net.recordPacket(p.peer, k)
 	if p.peer.tap != nil {
-		p.peer.tapped(r, k)
+		p.peer.passToTap(r, k)
 	}
-	p.peer.owner.arrive(p.peer, r, k)
+	p.peer.owner.receivePacket(p.peer, r, k)
 }
 
-// enqueue puts a packet into the queue of its priority.
-func (p *Port) enqueue(r ref, k *packet) {
+// enqueuePacket puts a packet into the queue of its priority.
+func (p *Port) enqueuePacket(r ref, k *packet) {
 	i := int(k.prio)
 	if k.kind == control {
 		i = pfcQueue
@@ -154,24 +154,24 @@ func (p *Port) enqueue(r ref, k *packet) {
 	if i == int(p.net.cfg.DataPriority) {
 		p.depthChanged(q)
 	}
-	p.serve()
+	p.serveQueues()
 }
 
 func (p *Port) depthChanged(q *queue) {
 	p.most = max(p.most, q.octets)
 	if s, ok := p.owner.(*Switch); ok && s.role.pauser != nil {
-		s.leveled(p, q.octets)
+		s.updateLevel(p, q.octets)
 	}
 	if p.meter != nil {
-		p.meter.to(p.net.Sim.Now(), q.octets)
+		p.meter.advanceTo(p.net.Sim.Now(), q.octets)
 	}
 }
 
-// serve sends a packet if the wire is free, and sets the time of the next event.
-func (p *Port) serve() {
+// serveQueues sends a packet if the wire is free, and sets the time of the next event.
+func (p *Port) serveQueues() {
 	now := p.net.Sim.Now()
 	if p.paused != 0 {
-		p.expire(now)
+		p.expirePauses(now)
 	}
 	if p.busy <= now {
 		if can := p.ready &^ p.paused; can != 0 {
@@ -184,18 +184,18 @@ func (p *Port) serve() {
 				p.depthChanged(&p.queues[i])
 			}
 			if s, ok := p.owner.(*Switch); ok {
-				s.departs(p, r, k)
+				s.handleDeparture(p, r, k)
 			}
-			p.transmit(r, k)
+			p.transmitPacket(r, k)
 		} else {
-			p.owner.fill(p)
+			p.owner.fillPort(p)
 		}
 	}
-	p.arm()
+	p.armTimer()
 }
 
-// transmit sends a packet on the wire, which is free.
-func (p *Port) transmit(r ref, k *packet) {
+// transmitPacket sends a packet on the wire, which is free.
+func (p *Port) transmitPacket(r ref, k *packet) {
 	now := p.net.Sim.Now()
 	if p.busy > now || k.kind != control && p.paused>>k.prio&1 != 0 {
 		p.net.count.Untimely++
@@ -215,13 +215,13 @@ func (p *Port) transmit(r ref, k *packet) {
 	}
 }
 
-// arm sets the time of the next event, if nothing else happens before.
-func (p *Port) arm() {
+// armTimer sets the time of the next event, if nothing else happens before.
+func (p *Port) armTimer() {
 	at := sim.Never
 	if p.ready&^p.paused != 0 {
 		at = p.busy
 	} else if h, ok := p.owner.(*Host); ok && p.paused>>p.net.cfg.DataPriority&1 == 0 {
-		if next := h.next(); next != sim.Never {
+		if next := h.nextWake(); next != sim.Never {
 			at = max(next, p.busy)
 		}
 	}
@@ -231,8 +231,8 @@ func (p *Port) arm() {
 	p.wake.Set(&p.net.Sim, at)
 }
 
-// pause stops a priority until a time, or resumes it if that is now.
-func (p *Port) pause(prio int, until sim.Time) {
+// pausePriority stops a priority until a time, or resumes it if that is now.
+func (p *Port) pausePriority(prio int, until sim.Time) {
 	now := p.net.Sim.Now()
 	was := p.paused
 	if p.paused>>prio&1 != 0 && prio == int(p.net.cfg.DataPriority) {
@@ -246,17 +246,17 @@ func (p *Port) pause(prio int, until sim.Time) {
 			p.quiet += until - now
 		}
 	}
-	p.guard(was)
-	p.serve()
+	p.setWatchdog(was)
+	p.serveQueues()
 }
 
-// expire ends the pauses that are over.
-func (p *Port) expire(now sim.Time) {
+// expirePauses ends the pauses that are over.
+func (p *Port) expirePauses(now sim.Time) {
 	was := p.paused
 	for m := p.paused; m != 0; m &= m - 1 {
 		if i := bits.TrailingZeros16(m); p.ends[i] <= now {
 			p.paused &^= 1 << i
 		}
 	}
-	p.guard(was)
+	p.setWatchdog(was)
 }

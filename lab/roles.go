@@ -50,24 +50,24 @@ var (
 
 const defaultPKey = 0xFFFF
 
-// reads decodes octets as a frame for a role.
-func (r *roles) reads(ip []byte) *rocev2.Frame {
+// decodeFrame decodes octets as a frame for a role.
+func (r *roles) decodeFrame(ip []byte) *rocev2.Frame {
 	r.read.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	return &r.read
 }
 
-// event returns the Event of a frame that a role sees now.
-func (n *Network) event() node.Event { return node.Event{Now: n.Sim.Now().Clock()} }
+// eventNow returns the Event of a frame that a role sees now.
+func (n *Network) eventNow() node.Event { return node.Event{Now: n.Sim.Now().Clock()} }
 
-// numbered returns the i-th address of a prefix.
-func numbered(prefix netip.Prefix, i int) netip.Addr {
+// numberedAddr returns the i-th address of a prefix.
+func numberedAddr(prefix netip.Prefix, i int) netip.Addr {
 	octets := prefix.Addr().As16()
 	binary.BigEndian.PutUint32(octets[12:], uint32(i)+1)
 	return netip.AddrFrom16(octets)
 }
 
-// index returns i for an address from numbered.
-func index(prefix netip.Prefix, addr netip.Addr) (i int, ok bool) {
+// addrIndex returns i for an address from numbered.
+func addrIndex(prefix netip.Prefix, addr netip.Addr) (i int, ok bool) {
 	octets := addr.As16()
 	i = int(binary.BigEndian.Uint32(octets[12:])) - 1
 	return i, prefix.Contains(addr) && i >= 0
@@ -104,11 +104,11 @@ func (p pairs) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 	return p.net.flows[i].dst.role.addr == dst, true
 }
 
-// seed returns the seed of the roles: never 0, which would be random.
-func (n *Network) seed() uint64 { return n.cfg.Seed*2 + 1 }
+// roleSeed returns the seed of the roles: never 0, which would be random.
+func (n *Network) roleSeed() uint64 { return n.cfg.Seed*2 + 1 }
 
-// reacts returns the reaction point for a configuration.
-func (r *roles) reacts(cfg reaction.DCQCNConfig) (*reaction.DCQCN, error) {
+// newReaction returns the reaction point for a configuration.
+func (r *roles) newReaction(cfg reaction.DCQCNConfig) (*reaction.DCQCN, error) {
 	d := r.dcqcn[cfg]
 	if d == nil {
 		var err error
@@ -123,8 +123,8 @@ func (r *roles) reacts(cfg reaction.DCQCNConfig) (*reaction.DCQCN, error) {
 	return d, nil
 }
 
-// play makes the roles of each node, or returns the error of ctx when that ends.
-func (n *Network) play(ctx context.Context) error {
+// createRoles makes the roles of each node, or returns the error of ctx when that ends.
+func (n *Network) createRoles(ctx context.Context) error {
 	n.roles.frame, n.roles.answer = make([]byte, 0, 16384), make([]byte, 0, 4096)
 	n.roles.outer, n.roles.ext = make([]byte, 0, 16384), make([]byte, 0, 512)
 	n.roles.zeros = make([]byte, n.cfg.Payload+4)
@@ -141,7 +141,7 @@ func (n *Network) play(ctx context.Context) error {
 	if (n.cfg.Variant == Proxy || n.cfg.Variant == FCN) && !n.cfg.Cold {
 		n.roles.learned = qpmap.New(qpmap.Config{})
 		for _, f := range n.flows {
-			n.learn(f)
+			n.learnPair(f)
 		}
 	}
 	for _, s := range n.switches {
@@ -153,21 +153,21 @@ func (n *Network) play(ctx context.Context) error {
 	return nil
 }
 
-// message returns a packet with the octets of a notification, from the node of this index among all hosts and
+// newMessage returns a packet with the octets of a notification, from the node of this index among all hosts and
 // switches to a host, or to ^ of the index of a switch.
-func (n *Network) message(ip []byte, from, to int, flow int32) ref {
+func (n *Network) newMessage(ip []byte, from, to int, flow int32) ref {
 	r, k := n.pool.get()
 	k.kind, k.prio, k.to, k.flow = message, n.cfg.NotificationPriority, int32(to), flow
-	k.hash = spread(uint32(from), uint32(to), 0)
+	k.hash = hashPath(uint32(from), uint32(to), 0)
 	k.ip = append(k.ip, ip...)
 	k.octets = int32(wire.EthernetSize + len(ip) + frameCheck)
 	n.count.Notice += uint64(k.octets)
 	return r
 }
 
-// octets returns the octets of a packet of data or of an acknowledgement, without its tunnel. They are valid
+// encodePacket returns the octets of a packet of data or of an acknowledgement, without its tunnel. They are valid
 // until the next call.
-func (n *Network) octets(r ref, k *packet) []byte {
+func (n *Network) encodePacket(r ref, k *packet) []byte {
 	if k.kind != data {
 		return n.ackOctets(k)
 	}
@@ -223,10 +223,10 @@ func (n *Network) ackOctets(k *packet) []byte {
 	return out
 }
 
-// tunnelled returns the octets of a packet of data or of an acknowledgement as they are on the wire, with its
+// encodeWire returns the octets of a packet of data or of an acknowledgement as they are on the wire, with its
 // tunnel if it has one.
-func (n *Network) tunnelled(r ref, k *packet) []byte {
-	inner := n.octets(r, k)
+func (n *Network) encodeWire(r ref, k *packet) []byte {
+	inner := n.encodePacket(r, k)
 	if k.egress < 0 {
 		return inner
 	}
@@ -247,16 +247,16 @@ func (n *Network) sendPause(p *Port, quanta uint16) {
 	k.kind = control
 	k.ip = frame.AppendFrame(k.ip, [6]byte{0x02, 0, 0, 0, byte(p.number >> 8), byte(p.number)})
 	k.octets = int32(len(k.ip) + frameCheck)
-	p.enqueue(r, k)
+	p.enqueuePacket(r, k)
 }
 
-// paused handles a PFC frame that a port received.
-func (n *Network) paused(in *Port, k *packet) {
+// handlePause handles a PFC frame that a port received.
+func (n *Network) handlePause(in *Port, k *packet) {
 	var frame pfc.PFC
 	if _, err := frame.Decode(k.ip[wire.EthernetSize:]); err != nil {
 		panic("lab: " + err.Error())
 	}
 	for prio, n := range frame.All() {
-		in.pause(prio, in.net.Sim.Now()+quanta(n, in.rate))
+		in.pausePriority(prio, in.net.Sim.Now()+quantaTime(n, in.rate))
 	}
 }

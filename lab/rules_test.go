@@ -202,13 +202,14 @@ func TestAstray(t *testing.T) {
 	require.NotZero(t, n.Counts().Notified)
 	require.Zero(t, n.Counts().Astray)
 	sender := n.Hosts()[0].role
-	out, d := n.Hosts()[2].role.receiver.Receive(nil, n.roles.reads(n.octets(0, &packet{kind: data, ce: true, flow: 0,
+	out, d := n.Hosts()[2].role.receiver.Receive(nil, n.roles.decodeFrame(n.encodePacket(0, &packet{kind: data,
+		ce: true, flow: 0,
 		octets: 1106, egress: -1})), node.Event{Now: n.Sim.Now().Clock().Add(time.Second)})
 	require.Equal(t, node.ActionSent, d.Action)
 	was := n.Counts().Notified
-	sender.hears(out, 0)
+	sender.receiveNotification(out, 0)
 	require.Zero(t, n.Counts().Astray)
-	sender.hears(out, 1)
+	sender.receiveNotification(out, 1)
 	require.EqualValues(t, 1, n.Counts().Astray)
 	require.Equal(t, was+2, n.Counts().Notified)
 }
@@ -224,7 +225,7 @@ func TestRamp(t *testing.T) {
 		t.Run(fmt.Sprint(c.queue), func(t *testing.T) {
 			got := 0.
 			for i := range uint32(10_000) {
-				if red.meets(&draws, c.queue, &packet{draw: i}) {
+				if red.isCongested(&draws, c.queue, &packet{draw: i}) {
 					got++
 				}
 			}
@@ -298,14 +299,14 @@ func TestUnknownSenders(t *testing.T) {
 // The message of a host that does not understand a Fast CNP has a right checksum, and quotes it whole.
 func TestProblem(t *testing.T) {
 	n, _ := half(dcqcn(FastCNPMarks), true)
-	n.ready()
+	n.ensureRoutes()
 	from, to := n.Hosts()[0].role.addr, n.Switches()[0].role.addr
 	for _, length := range []int{40, 41, 104, 1231, 1232, 2000} {
 		quoted := make([]byte, length)
 		for i := range quoted {
 			quoted[i] = byte(i * 7)
 		}
-		b := n.problem(from, to, quoted, 40)
+		b := n.buildProblem(from, to, quoted, 40)
 		require.LessOrEqual(t, len(b), 1280)
 		require.Equal(t, quoted[:min(length, 1232)], b[48:])
 		require.EqualValues(t, len(b)-40, binary.BigEndian.Uint16(b[4:]))

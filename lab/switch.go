@@ -49,7 +49,7 @@ type account struct {
 }
 
 // Switch adds a switch of a data centre.
-func (n *Network) Switch() *Switch { return n.site(inside) }
+func (n *Network) Switch() *Switch { return n.addSwitch(inside) }
 
 // ProxyAt makes another switch the proxy of the hosts at one; by default that switch is their proxy. A proxy
 // that learns sees the packets that pass the hosts' switch, without any delay. Call it before the network runs.
@@ -60,8 +60,8 @@ func (n *Network) ProxyAt(hosts, proxy *Switch) {
 	n.proxies[hosts] = proxy
 }
 
-// proxy returns the proxy of the hosts at a switch.
-func (s *Switch) proxy() *Switch {
+// proxySwitch returns the proxy of the hosts at a switch.
+func (s *Switch) proxySwitch() *Switch {
 	if p := s.net.proxies[s]; p != nil {
 		return p
 	}
@@ -70,12 +70,12 @@ func (s *Switch) proxy() *Switch {
 
 // PE adds a node at the edge of the WAN. Packets from one data centre to another go through the WAN in a tunnel
 // of IP in IPv6, to the PE that is nearest to their destination. The links between PEs and routers are the WAN.
-func (n *Network) PE() *Switch { return n.site(edge) }
+func (n *Network) PE() *Switch { return n.addSwitch(edge) }
 
 // Router adds a node of the WAN.
-func (n *Network) Router() *Switch { return n.site(core) }
+func (n *Network) Router() *Switch { return n.addSwitch(core) }
 
-func (n *Network) site(kind site) *Switch {
+func (n *Network) addSwitch(kind site) *Switch {
 	s := &Switch{net: n, index: len(n.switches), kind: kind}
 	n.edged = n.edged || kind == edge
 	s.id = n.Sim.Add(s)
@@ -102,7 +102,7 @@ func (s *Switch) Headroom() (most int64) {
 // Stored returns the most octets that a PE ever had stored of flows that it was asked to stop or hold.
 func (s *Switch) Stored() int64 { return s.mostStored }
 
-func (s *Switch) attach(p *Port) {
+func (s *Switch) attachPort(p *Port) {
 	p.index = len(s.ports)
 	s.ports = append(s.ports, p)
 	p.draws = s.net.Stream("marks", s.index<<16|p.index)
@@ -110,78 +110,78 @@ func (s *Switch) attach(p *Port) {
 	p.in.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
 }
 
-func (s *Switch) fill(*Port) {}
+func (s *Switch) fillPort(*Port) {}
 
 // Handle sends a pause again before it expires.
 func (s *Switch) Handle(arg uint32) {
 	p := s.ports[arg]
 	if p.in.refresh.Rings(&s.net.Sim) && p.in.off {
-		s.pause(p)
+		s.pausePort(p)
 	}
 }
 
-func (s *Switch) arrive(in *Port, r ref, k *packet) {
+func (s *Switch) receivePacket(in *Port, r ref, k *packet) {
 	if k.kind == control {
-		s.net.paused(in, k)
+		s.net.handlePause(in, k)
 		s.net.pool.release(r)
 		return
 	}
 	switch {
 	case int(k.to) != ^s.index:
-		s.forward(in, r, k)
+		s.forwardPacket(in, r, k)
 	case s.role.pause != nil:
-		s.role.later(r, s.net.cfg.EdgeDelay)
+		s.role.sendLater(r, s.net.cfg.EdgeDelay)
 	default:
 		s.handleMessage(r, k)
 	}
 }
 
-// forward puts a packet into the queue of the port on its path. in is nil for
+// forwardPacket puts a packet into the queue of the port on its path. in is nil for
 // the switch's own packets.
-func (s *Switch) forward(in *Port, r ref, k *packet) {
+func (s *Switch) forwardPacket(in *Port, r ref, k *packet) {
 	if s.role.learns {
-		s.passes(r, k)
+		s.observePacket(r, k)
 	}
 	if int(k.egress) == s.index {
-		s.unwrap(k)
+		s.unwrapPacket(k)
 	}
 	out := s.choosePort(k)
-	if out != nil && out.core && s.kind == edge && k.egress < 0 && s.wrap(k) {
+	if out != nil && out.core && s.kind == edge && k.egress < 0 && s.wrapPacket(k) {
 		out = s.choosePort(k)
 	}
 	if k.kind == message && s.net.cfg.NoticeLoss > 0 && s.net.losses.Float64() < s.net.cfg.NoticeLoss {
 		out = nil
 	}
 	if out == nil {
-		s.net.lost(r, k)
+		s.net.countLost(r, k)
 		return
 	}
 	if s.role.pause != nil && k.kind == data && k.egress >= 0 && int(k.ingress) == s.index {
-		v := s.role.valve(k.flow)
-		v.sees(k.octets)
-		if v.shut() {
-			if s.admit(in, &v.stored, k) {
-				v.store(r, k)
+		v := s.role.valveOf(k.flow)
+		v.measureRate(k.octets)
+		if v.isShut() {
+			if s.admitPacket(in, &v.stored, k) {
+				v.storePacket(r, k)
 			} else {
-				s.net.lost(r, k)
+				s.net.countLost(r, k)
 			}
 			return
 		}
-		v.goes(out, k.octets)
+		v.scheduleNext(out, k.octets)
 	}
-	if out.drops && k.prio == s.net.cfg.DataPriority || !s.admit(in, &out.queues[k.prio], k) {
-		s.net.lost(r, k)
+	if out.drops && k.prio == s.net.cfg.DataPriority || !s.admitPacket(in, &out.queues[k.prio], k) {
+		s.net.countLost(r, k)
 		return
 	}
-	s.queues(out, r, k)
+	s.enqueueAdmitted(out, r, k)
 }
 
-// queues puts a packet that admit has accepted into the queue of a port.
-func (s *Switch) queues(out *Port, r ref, k *packet) {
+// enqueueAdmitted puts a packet that admitPacket has accepted into the queue of a port.
+func (s *Switch) enqueueAdmitted(out *Port, r ref, k *packet) {
 	if s.net.cfg.RED.At == AtArrival {
 		s.checkCongestion(out, r, k)
 	}
-	out.enqueue(r, k)
+	out.enqueuePacket(r, k)
 }
 
 // checkCongestion decides whether a packet of data meets congestion at a port.
@@ -189,19 +189,19 @@ func (s *Switch) checkCongestion(out *Port, r ref, k *packet) {
 	if k.kind != data {
 		return
 	}
-	if out.red && s.net.cfg.RED.meets(&out.draws, out.dataQueue().octets, k) {
-		s.congested(out, r, k)
+	if out.red && s.net.cfg.RED.isCongested(&out.draws, out.dataQueue().octets, k) {
+		s.notifyCongested(out, r, k)
 	}
 	if out.level > 0 {
-		s.pauses(out, r, k)
+		s.askPauser(out, r, k)
 	}
 }
 
 // tunnelOctets is the length that a tunnel adds: an IPv6 header.
 const tunnelOctets = 40
 
-// wrap puts a packet into a tunnel if it needs one, and reports whether it did.
-func (s *Switch) wrap(k *packet) bool {
+// wrapPacket puts a packet into a tunnel if it needs one, and reports whether it did.
+func (s *Switch) wrapPacket(k *packet) bool {
 	to := int32(-1)
 	if k.to >= 0 {
 		to = s.net.edges[k.to]
@@ -209,26 +209,26 @@ func (s *Switch) wrap(k *packet) bool {
 	if to < 0 || int(to) == s.index {
 		return false
 	}
-	k.label = s.label(k)
+	k.label = s.flowLabel(k)
 	k.ingress, k.egress = int32(s.index), to
-	k.outer = spread(uint32(k.ingress), uint32(k.egress), k.label)
+	k.outer = hashPath(uint32(k.ingress), uint32(k.egress), k.label)
 	k.octets += tunnelOctets
 	return true
 }
 
-func (s *Switch) unwrap(k *packet) {
+func (s *Switch) unwrapPacket(k *packet) {
 	k.octets -= tunnelOctets
 	k.egress = -1
 }
 
-// spread returns the hash that selects one of several equal paths.
-func spread(src, dst, ports uint32) uint32 {
+// hashPath returns the hash that selects one of several equal paths.
+func hashPath(src, dst, ports uint32) uint32 {
 	x := (uint64(src)<<32 | uint64(dst)) * 0x9E3779B97F4A7C15
 	x = (x ^ x>>29 ^ uint64(ports)) * 0xBF58476D1CE4E5B9
 	return uint32(x>>32) ^ uint32(x)
 }
 
-func (n *Network) lost(r ref, k *packet) {
+func (n *Network) countLost(r ref, k *packet) {
 	n.count.Lost++
 	if k.kind == data {
 		n.count.LostData++
@@ -262,8 +262,8 @@ func (s *Switch) choosePort(k *packet) *Port {
 	return ways[(x^x>>32)%uint64(len(ways))]
 }
 
-// meets reports whether a packet experiences congestion.
-func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
+// isCongested reports whether a packet experiences congestion.
+func (red *RED) isCongested(draws *sim.Stream, queue int64, k *packet) bool {
 	switch {
 	case queue < red.Min:
 		return false
@@ -274,9 +274,9 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	return float64(draws.Number(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
 }
 
-// admit reserves buffer for a packet that is to join a queue, and reports whether there was enough. in is nil for the
-// switch's own packets.
-func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
+// admitPacket reserves buffer for a packet that is to join a queue, and reports whether there was enough. in is nil
+// for the switch's own packets.
+func (s *Switch) admitPacket(in *Port, q *queue, k *packet) bool {
 	b, octets := &s.net.cfg.Buffer, int64(k.octets)
 	queued := q.octets + octets
 	if b.Queue > 0 && queued > b.Queue {
@@ -291,7 +291,7 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	}
 	room := b.Total - s.used
 	limit := int64(b.Alpha * float64(room))
-	if !s.lossless(k) {
+	if !s.isLossless(k) {
 		if queued > limit || octets > room {
 			k.kept = false
 			return false
@@ -321,21 +321,21 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	// A packet for which there is no headroom exceeds the limit as well. With nothing of its own in the buffer a
 	// neighbour is not paused: nothing would leave that resumes it.
 	if !a.off && a.own+a.shared+a.over > 0 {
-		s.pause(in)
+		s.pausePort(in)
 	}
 	k.kept = fits
 	return fits
 }
 
-// lossless reports whether a packet is counted in the account of its ingress port.
-func (s *Switch) lossless(k *packet) bool {
+// isLossless reports whether a packet is counted in the account of its ingress port.
+func (s *Switch) isLossless(k *packet) bool {
 	return s.net.cfg.Buffer.PFC && k.in >= 0 && k.prio == s.net.cfg.DataPriority
 }
 
-// departs handles a packet that leaves its queue.
-func (s *Switch) departs(out *Port, r ref, k *packet) {
+// handleDeparture handles a packet that leaves its queue.
+func (s *Switch) handleDeparture(out *Port, r ref, k *packet) {
 	if k.kept {
-		s.release(k)
+		s.releaseBuffer(k)
 	}
 	if s.net.cfg.RED.At == AtDeparture {
 		s.checkCongestion(out, r, k)
@@ -351,11 +351,11 @@ func (s *Switch) departs(out *Port, r ref, k *packet) {
 	}
 }
 
-// release frees the buffer of a packet.
-func (s *Switch) release(k *packet) {
+// releaseBuffer frees the buffer of a packet.
+func (s *Switch) releaseBuffer(k *packet) {
 	k.kept = false
 	octets := int64(k.octets)
-	if !s.lossless(k) {
+	if !s.isLossless(k) {
 		s.used -= octets
 		return
 	}
@@ -376,20 +376,20 @@ func (s *Switch) release(k *packet) {
 		limit = b.XOFF
 	}
 	if a.over == 0 && a.shared <= max(limit-b.XON, 0) {
-		s.resume(in)
+		s.resumePort(in)
 	}
 }
 
-// pause sends a pause to the neighbour at a port, and schedules the next one
+// pausePort sends a pause to the neighbour at a port, and schedules the next one
 // for when half of it has passed.
-func (s *Switch) pause(p *Port) {
+func (s *Switch) pausePort(p *Port) {
 	p.in.off = true
 	s.net.count.Pauses++
 	s.net.sendPause(p, maxQuanta)
-	p.in.refresh.Set(&s.net.Sim, s.net.Sim.Now()+quanta(maxQuanta, p.rate)/2)
+	p.in.refresh.Set(&s.net.Sim, s.net.Sim.Now()+quantaTime(maxQuanta, p.rate)/2)
 }
 
-func (s *Switch) resume(p *Port) {
+func (s *Switch) resumePort(p *Port) {
 	p.in.off = false
 	s.net.count.Resumes++
 	s.net.sendPause(p, 0)
@@ -398,11 +398,11 @@ func (s *Switch) resume(p *Port) {
 
 const maxQuanta = 0xFFFF
 
-// quanta returns the duration of n quanta, of 512 bits each, at a rate.
-func quanta(n uint16, rate sim.Rate) sim.Time { return rate.Time(int64(n) * 64) }
+// quantaTime returns the duration of n quanta, of 512 bits each, at a rate.
+func quantaTime(n uint16, rate sim.Rate) sim.Time { return rate.Time(int64(n) * 64) }
 
-// check returns an error if the accounts differ from the queues.
-func (s *Switch) check() error {
+// checkAccounts returns an error if the accounts differ from the queues.
+func (s *Switch) checkAccounts() error {
 	if s.net.cfg.Buffer.Total == 0 {
 		return nil
 	}
@@ -411,7 +411,7 @@ func (s *Switch) check() error {
 		for r := q.head; r != 0; {
 			k := s.net.pool.packetAt(r)
 			switch {
-			case k.kept && s.lossless(k):
+			case k.kept && s.isLossless(k):
 				lossless[k.in] += int64(k.octets)
 			case k.kept:
 				held += int64(k.octets)
@@ -424,7 +424,7 @@ func (s *Switch) check() error {
 			sum(&p.queues[i])
 		}
 	}
-	for _, v := range s.valves() {
+	for _, v := range s.allValves() {
 		if v != nil {
 			sum(&v.stored)
 		}

@@ -39,7 +39,7 @@ type switchRole struct {
 
 func newSwitchRole(s *Switch) *switchRole {
 	n := s.net
-	role := &switchRole{of: s, addr: numbered(switchPrefix, s.index)}
+	role := &switchRole{of: s, addr: numberedAddr(switchPrefix, s.index)}
 	role.ready = n.Sim.Add(role)
 	method, capable := congested.MethodMark, congested.CapabilityUnknown
 	switch n.cfg.Variant {
@@ -58,14 +58,14 @@ func newSwitchRole(s *Switch) *switchRole {
 		Enabled:  n.cfg.Variant.Decides(),
 		Self6:    role.addr,
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
-		Capable:  n.capable(capable),
+		Capable:  n.capabilities(capable),
 		Proxies:  leaves{n},
 		PEs:      acl.New(switchPrefix),
 		Out:      n.cfg.SwitchLimit,
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
 		// In this WAN routers can reach the hosts.
 		FastCNP: fastcnp.Config{InnerSource: true}, PPFC: ppfc.Config{InnerSource: true},
-		Pause: n.cfg.Pausing.For, Seed: n.seed(),
+		Pause: n.cfg.Pausing.For, Seed: n.roleSeed(),
 	}
 	if n.cfg.Variant.recordsOwn() {
 		n.roles.own.SetQueueDepth(0) // until a packet meets congestion: a record needs a field
@@ -78,7 +78,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		cfg.PerFlow[i] = n.cfg.Interval
 	}
 	role.agent = must(congested.New(cfg))
-	if n.cfg.Variant.pauses() {
+	if n.cfg.Variant.usesPPFC() {
 		cfg.Enabled, cfg.Own = true, nil
 		cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: congested.MethodPPFC})
 		cfg.PauseIngress = n.cfg.Pausing.Ingress && s.kind == core
@@ -98,15 +98,15 @@ func newSwitchRole(s *Switch) *switchRole {
 	role.proxy = must(proxy.New(proxy.Config{
 		Enabled: n.cfg.Variant == Proxy, Self6: role.addr, Accept: acl.New(switchPrefix),
 		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: hostPrefix, Value: proxy.AnswerCNP}),
-		QPs:     pairs, Seed: n.seed(),
+		QPs:     pairs, Seed: n.roleSeed(),
 	}))
 	if s.kind == edge && n.cfg.Variant == FCN {
 		role.pe = must(newPE(role, pairs))
 	}
-	if s.kind == edge && n.cfg.Variant.pauses() && n.cfg.Pausing.Ingress {
+	if s.kind == edge && n.cfg.Variant.usesPPFC() && n.cfg.Pausing.Ingress {
 		role.pause = must(pause.New(pause.Config{
 			Enabled: true, Self6: role.addr, Accept: acl.New(switchPrefix), MaxPause: n.cfg.Pausing.Most,
-			MaxTargets: max(4096, 4*len(n.flows)), Seed: n.seed(),
+			MaxTargets: max(4096, 4*len(n.flows)), Seed: n.roleSeed(),
 		}))
 	}
 	role.learns = n.cfg.Cold && (role.pe != nil || n.cfg.Variant == Proxy && s.hasHost())
@@ -126,7 +126,7 @@ type leaves struct{ net *Network }
 
 // Lookup implements [congested.Proxies].
 func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
-	i, ok := index(hostPrefix, sender)
+	i, ok := addrIndex(hostPrefix, sender)
 	if !ok || i >= len(l.net.hosts) {
 		return netip.Addr{}, false
 	}
@@ -134,7 +134,7 @@ func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	if !ok {
 		return netip.Addr{}, false
 	}
-	return numbered(switchPrefix, s.proxy().index), true
+	return numberedAddr(switchPrefix, s.proxySwitch().index), true
 }
 
 // hasHost reports whether the switch has a link to a host.
@@ -147,18 +147,18 @@ func (s *Switch) hasHost() bool {
 	return false
 }
 
-// passes shows a packet from another node to the switch's proxy and, if the packet's tunnel ends here, to its
-// ingress PE: both learn from it. A PE sees packets that enter the WAN in label.
-func (s *Switch) passes(r ref, k *packet) {
+// observePacket shows a packet from another node to the switch's proxy and, if the packet's tunnel ends here, to its
+// ingress PE: both learn from it. flowLabel passes packets that enter the WAN to the PE.
+func (s *Switch) observePacket(r ref, k *packet) {
 	n := s.net
 	if len(k.ip) > 0 || s.role.pe != nil && int(k.egress) != s.index {
 		return
 	}
-	frame, now := n.roles.reads(n.tunnelled(r, k)), n.Sim.Now().Clock()
+	frame, now := n.roles.decodeFrame(n.encodeWire(r, k)), n.Sim.Now().Clock()
 	if s.role.pe != nil {
 		s.role.pe.Receive(nil, frame, node.Event{Now: now})
 	} else {
-		s.proxy().role.proxy.Receive(nil, frame, node.Event{Now: now})
+		s.proxySwitch().role.proxy.Receive(nil, frame, node.Event{Now: now})
 	}
 }
 
@@ -167,85 +167,85 @@ func (s *Switch) handleMessage(r ref, k *packet) {
 	n := s.net
 	defer n.pool.release(r)
 	switch {
-	case s.rejected(k):
+	case s.handleRejection(k):
 		return
 	case s.role.pause != nil:
-		s.role.ordered(k)
+		s.role.handlePPFC(k)
 		return
 	case n.cfg.Variant == FCN:
-		s.role.labelled(k)
+		s.role.handleFCN(k)
 		return
 	}
 	roles := &n.roles
-	out, d := s.role.proxy.Receive(roles.answer[:0], roles.reads(k.ip), n.event())
-	s.role.translated(out, &d, k.flow, n.cfg.ProxyDelay)
+	out, d := s.role.proxy.Receive(roles.answer[:0], roles.decodeFrame(k.ip), n.eventNow())
+	s.role.sendCNP(out, &d, k.flow, n.cfg.ProxyDelay)
 }
 
-// translated sends the CNP that a proxy or an ingress PE has made from a message.
-func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait sim.Time) {
+// sendCNP sends the CNP that a proxy or an ingress PE has made from a message.
+func (s *switchRole) sendCNP(cnp []byte, d *node.Decision, flow int32, wait sim.Time) {
 	n := s.of.net
-	to, ok := index(hostPrefix, d.Flow.Src)
+	to, ok := addrIndex(hostPrefix, d.Flow.Src)
 	if d.Action != node.ActionSent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
-		n.unlearned(d.Reason)
+		n.countUnlearned(d.Reason)
 		return
 	}
 	n.count.CNPs++
-	s.later(n.message(cnp, n.place(s.of), to, flow), wait)
+	s.sendLater(n.newMessage(cnp, n.placeIndex(s.of), to, flow), wait)
 }
 
-// unlearned counts a rejection for want of a queue pair.
-func (n *Network) unlearned(reason node.Reason) {
+// countUnlearned counts a rejection for want of a queue pair.
+func (n *Network) countUnlearned(reason node.Reason) {
 	if reason == node.ReasonUnknownQP || reason == node.ReasonAmbiguousQP {
 		n.count.Unlearned++
 	}
 }
 
-// learn adds the queue pairs of a flow to those of proxies and PEs, as if they
+// learnPair adds the queue pairs of a flow to those of proxies and PEs, as if they
 // had learned them.
-func (n *Network) learn(f *Flow) {
+func (n *Network) learnPair(f *Flow) {
 	if n.roles.learned != nil {
 		key := qpmap.Key{FlowKey: rocev2.FlowKey{Src: f.src.role.addr, Dst: f.dst.role.addr, DestQP: f.destQP()}}
 		_ = n.roles.learned.Add(key, qpmap.Pair{SrcQP: f.sourceQP()}) // a full table does not learn
 	}
 }
 
-// congested handles a packet that meets congestion at a port.
-func (s *Switch) congested(out *Port, r ref, k *packet) {
+// notifyCongested handles a packet that meets congestion at a port.
+func (s *Switch) notifyCongested(out *Port, r ref, k *packet) {
 	n, now := s.net, s.net.Sim.Now()
 	n.count.Congested++
 	out.met++
-	n.onset(k)
+	n.recordOnset(k)
 	if s.role.pe != nil && k.egress >= 0 && int(k.ingress) == s.index {
-		s.role.congested(r, k)
+		s.role.notifySender(r, k)
 		return
 	}
 	if n.cfg.Variant.recordsOwn() {
-		n.roles.own = n.record(&reaction.Hop{QLen: uint64(out.dataQueue().octets),
+		n.roles.own = n.newRecord(&reaction.Hop{QLen: uint64(out.dataQueue().octets),
 			TS: time.Duration(now / sim.Nanosecond)},
 			out.number)
 	}
-	s.asks(s.role.agent, out, r, k)
+	s.askRole(s.role.agent, out, r, k)
 }
 
-// onset notes when congestion began: for all, and for the flow of a packet.
-func (n *Network) onset(k *packet) {
+// recordOnset notes when congestion began: for all, and for the flow of a packet.
+func (n *Network) recordOnset(k *packet) {
 	now, f := n.Sim.Now(), n.flows[k.flow]
 	n.count.Onset, f.met = min(n.count.Onset, now), min(f.met, now)
 }
 
-// pauses handles a packet at a port with a level above 0.
-func (s *Switch) pauses(out *Port, r ref, k *packet) {
+// askPauser handles a packet at a port with a level above 0.
+func (s *Switch) askPauser(out *Port, r ref, k *packet) {
 	n := s.net
-	n.onset(k)
-	s.asks(s.role.pauser, out, r, k)
+	n.recordOnset(k)
+	s.askRole(s.role.pauser, out, r, k)
 }
 
-// asks asks a congested node about a packet, and carries out its decision.
-func (s *Switch) asks(agent *congested.Role, out *Port, r ref, k *packet) {
+// askRole asks a congested node about a packet, and carries out its decision.
+func (s *Switch) askRole(agent *congested.Role, out *Port, r ref, k *packet) {
 	n, roles := s.net, &s.net.roles
 	e := node.Event{Level: out.level, Port: uint16(out.index), Now: n.Sim.Now().Clock()}
-	notice, d := agent.Receive(roles.answer[:0], roles.reads(n.tunnelled(r, k)), e)
+	notice, d := agent.Receive(roles.answer[:0], roles.decodeFrame(n.encodeWire(r, k)), e)
 	if d.MarkECN {
 		n.count.Marked++
 		k.ce = true
@@ -260,29 +260,29 @@ func (s *Switch) asks(agent *congested.Role, out *Port, r ref, k *packet) {
 		n.count.FastCNPs++
 	case kinds.PPFC:
 		n.count.PPFCs++
-		to = n.asked(d.To)
+		to = n.notifiedNode(d.To)
 	case kinds.Proxy, kinds.FCN: // to a switch
 		if d.Message == kinds.Proxy {
 			n.count.Proxied++
 		} else {
 			n.count.FCNs++
 		}
-		i, _ := index(switchPrefix, d.To)
+		i, _ := addrIndex(switchPrefix, d.To)
 		to = ^i
 	default:
 		return
 	}
 	if n.cfg.Variant == Oracle {
-		n.hosts[to].role.hears(notice, k.flow)
+		n.hosts[to].role.receiveNotification(notice, k.flow)
 		return
 	}
-	s.role.later(n.message(notice, n.place(s), to, k.flow), n.cfg.SwitchDelay)
+	s.role.sendLater(n.newMessage(notice, n.placeIndex(s), to, k.flow), n.cfg.SwitchDelay)
 }
 
-// leveled updates the congestion level from the depth of a port's data queue.
+// updateLevel updates the congestion level from the depth of a port's data queue.
 // When the level has fallen to 0, it resumes the flows that the port has
 // stopped or held.
-func (s *Switch) leveled(p *Port, octets int64) {
+func (s *Switch) updateLevel(p *Port, octets int64) {
 	was := p.level
 	if p.level = s.role.levels.Level(uint64(octets), was); p.level > 0 || was == 0 {
 		return
@@ -295,21 +295,21 @@ func (s *Switch) leveled(p *Port, octets int64) {
 			return
 		}
 		n.count.Released++
-		s.role.later(n.message(notice, n.place(s), n.asked(d.To), 0), n.cfg.SwitchDelay)
+		s.role.sendLater(n.newMessage(notice, n.placeIndex(s), n.notifiedNode(d.To), 0), n.cfg.SwitchDelay)
 	}
 }
 
-// asked returns the destination of a PPFC: the index of a host, or ^ of that of a PE.
-func (n *Network) asked(to netip.Addr) int {
-	if i, ok := index(switchPrefix, to); ok {
+// notifiedNode returns the destination of a PPFC: the index of a host, or ^ of that of a PE.
+func (n *Network) notifiedNode(to netip.Addr) int {
+	if i, ok := addrIndex(switchPrefix, to); ok {
 		return ^i
 	}
-	i, _ := index(hostPrefix, to)
+	i, _ := addrIndex(hostPrefix, to)
 	return i
 }
 
-// later delays a notification at the switch until it is built.
-func (s *switchRole) later(r ref, wait sim.Time) {
+// sendLater delays a notification at the switch until it is built.
+func (s *switchRole) sendLater(r ref, wait sim.Time) {
 	n := s.of.net
 	n.roles.making++
 	n.Sim.Schedule(n.Sim.Now()+wait, sim.Timer, s.ready, uint32(r))
@@ -324,5 +324,5 @@ func (s *switchRole) Handle(arg uint32) {
 		s.of.handleMessage(r, k)
 		return
 	}
-	s.of.forward(nil, r, k)
+	s.of.forwardPacket(nil, r, k)
 }

@@ -8,8 +8,8 @@ package lab
 // It changes nothing in the run: Print stays the same.
 func (p *Port) Tap(see func(frame []byte)) { p.tap = see }
 
-// tapped passes a packet to the tap of the port at which it arrives.
-func (p *Port) tapped(r ref, k *packet) {
+// passToTap passes a packet to the tap of the port at which it arrives.
+func (p *Port) passToTap(r ref, k *packet) {
 	if k.kind == control {
 		p.tap(k.ip)
 		return
@@ -19,7 +19,7 @@ func (p *Port) tapped(r ref, k *packet) {
 	if k.kind == message {
 		b = append(b, k.ip...)
 	} else {
-		b = append(b, p.net.tunnelled(r, k)...)
+		b = append(b, p.net.encodeWire(r, k)...)
 	}
 	p.seen = b
 	p.tap(b)

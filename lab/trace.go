@@ -55,7 +55,7 @@ func (n *Network) traceHeader(r ref, k *packet) []byte {
 	data[0], data[1] = 0, byte(o.Type)
 	said := n.pool.trace(r)
 	for i := range int(k.hops) {
-		node := n.record(&said.hops[i], said.ports[i])
+		node := n.newRecord(&said.hops[i], said.ports[i])
 		if _, err := ioam.AddNode(o, &node); err != nil {
 			panic("lab: " + err.Error())
 		}
@@ -63,8 +63,8 @@ func (n *Network) traceHeader(r ref, k *packet) []byte {
 	return w.Finish()
 }
 
-// record returns the IOAM record of a port.
-func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
+// newRecord returns the IOAM record of a port.
+func (n *Network) newRecord(h *reaction.Hop, port int32) ioam.Node {
 	at := sim.From(h.TS).Clock()
 	p := n.ports[port]
 	var node ioam.Node
@@ -77,8 +77,8 @@ func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 	return node
 }
 
-// bandwidth returns the rate of a port, which the sender must know, because IOAM has no field for it.
-func (n *Network) bandwidth(record ioam.Node) uint64 {
+// recordBandwidth returns the rate of a port, which the sender must know, because IOAM has no field for it.
+func (n *Network) recordBandwidth(record ioam.Node) uint64 {
 	id, ok := record.NodeID()
 	port, known := record.Egress()
 	if !ok || !known || int(id) >= len(n.switches) || int(port) >= len(n.switches[id].ports) {

@@ -26,8 +26,8 @@ const (
 	maxDelay    = time.Hour
 )
 
-// check returns a *[ConfigError] for the first field that is wrong.
-func (c *Config) check() error {
+// checkFields returns a *[ConfigError] for the first field that is wrong.
+func (c *Config) checkFields() error {
 	b, red, p := &c.Buffer, &c.RED, &c.Pausing
 	for _, wrong := range []struct {
 		is        bool
@@ -38,26 +38,26 @@ func (c *Config) check() error {
 			fmt.Sprintf("a multiple of 4 from 4 to %d needed, or 0", maxPayload)},
 		{red.Max > 0 && red.Min > red.Max, "RED.Max", "RED.Min at least, or 0"},
 		{red.Min < -maxOctets || red.Min > maxOctets, "RED.Min", "from -2^50 to 2^50 octets needed"},
-		{!within(red.Probability, 0, 1), "RED.Probability", "from 0 to 1 needed"},
+		{!isWithin(red.Probability, 0, 1), "RED.Probability", "from 0 to 1 needed"},
 		{int(red.At) >= len(points), "RED.At", "AtDeparture or AtArrival needed"},
 		{b.PFC && b.Total == 0, "Buffer.Total", "above 0 needed with Buffer.PFC"},
 		{b.Total > 0 && !(b.Alpha > 0 && b.Alpha <= 1024), "Buffer.Alpha", "above 0 to 1024 needed"},
 		{p.For < 0 || p.For > ppfc.MaxPause || p.For%time.Microsecond != 0, "Pausing.For",
 			fmt.Sprintf("whole microseconds up to %v needed", ppfc.MaxPause)},
-		{c.Variant.pauses() && len(p.Up) == 0, "Pausing.Up", "one depth at least needed with this variant"},
+		{c.Variant.usesPPFC() && len(p.Up) == 0, "Pausing.Up", "one depth at least needed with this variant"},
 		{len(p.Up) > level.Max || slices.Contains(p.Up, 0) || !slices.IsSorted(p.Up) ||
 			len(slices.Compact(slices.Clone(p.Up))) < len(p.Up), "Pausing.Up",
 			fmt.Sprintf("%d depths at most needed, above 0, each above the one before", level.Max)},
-		{len(p.Down) > len(p.Up) || !slices.IsSorted(p.Down) || below(p.Up, p.Down), "Pausing.Down",
+		{len(p.Down) > len(p.Up) || !slices.IsSorted(p.Down) || areBelow(p.Up, p.Down), "Pausing.Down",
 			"no more depths than in Pausing.Up, none above its own there, in ascending order"},
 		{c.Variant == CNPPolled && c.Interval == 0, "Interval", "above 0 needed, the polling interval of the receiver"},
 		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", fmt.Sprintf("from 0 to %d needed",
 			reaction.MaxHops)},
 		{c.Labels < 0 || c.Labels > fcn.MaxFlowLabel, "Labels", fmt.Sprintf("from 0 to %d needed", fcn.MaxFlowLabel)},
 		{c.Incapable < 0, "Incapable", "0 or above needed"},
-		{!within(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
+		{!isWithin(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
 		{c.AckEvery < 0, "AckEvery", "0 or above needed"},
-		{c.Window != 0 && !c.Variant.HPCC() && c.Window < int64(max(c.AckEvery, 1))*int64(c.payload()), "Window",
+		{c.Window != 0 && !c.Variant.HPCC() && c.Window < int64(max(c.AckEvery, 1))*int64(c.payloadOctets()), "Window",
 			"the octets of AckEvery packets at least needed, or 0"},
 	} {
 		if wrong.is {
@@ -95,7 +95,7 @@ func (c *Config) checkAmounts() error {
 			return &ConfigError{x.key, "from 0 to 2^50 octets needed"}
 		}
 	}
-	frame := int64(c.frame())
+	frame := int64(c.frameOctets())
 	for _, x := range []struct {
 		octets int64
 		key    string
@@ -131,7 +131,7 @@ func (c *Config) checkAmounts() error {
 		limit node.Rate
 		key   string
 	}{{c.SwitchLimit, "SwitchLimit"}, {c.HostLimit, "HostLimit"}} {
-		if !within(x.limit.PerSecond, 0, math.MaxFloat64) {
+		if !isWithin(x.limit.PerSecond, 0, math.MaxFloat64) {
 			return &ConfigError{x.key + ".PerSecond", "0 or above, and finite, needed"}
 		}
 		if x.limit.Burst < 0 || x.limit.Burst > 0 && x.limit.PerSecond == 0 {
@@ -141,11 +141,11 @@ func (c *Config) checkAmounts() error {
 	return nil
 }
 
-// within is false for NaN.
-func within(x, low, high float64) bool { return x >= low && x <= high }
+// isWithin is false for NaN.
+func isWithin(x, low, high float64) bool { return x >= low && x <= high }
 
-// below reports whether the depth at which a level begins is below the depth at which it ends.
-func below(up, down []uint64) bool {
+// areBelow reports whether the depth at which a level begins is below the depth at which it ends.
+func areBelow(up, down []uint64) bool {
 	for i := range min(len(up), len(down)) {
 		if up[i] < down[i] {
 			return true
@@ -154,17 +154,17 @@ func below(up, down []uint64) bool {
 	return false
 }
 
-// frame returns the octets of the largest frame: data in a tunnel.
-func (c *Config) frame() int {
+// frameOctets returns the octets of the largest frame: data in a tunnel.
+func (c *Config) frameOctets() int {
 	traced := 0
 	if c.Variant.HPCC() {
 		traced = c.traceOctets()
 	}
-	return overhead + traced + tunnelOctets + c.payload()
+	return overhead + traced + tunnelOctets + c.payloadOctets()
 }
 
-// payload is Payload, or its default.
-func (c *Config) payload() int {
+// payloadOctets is Payload, or its default.
+func (c *Config) payloadOctets() int {
 	if c.Payload == 0 {
 		return 1024
 	}

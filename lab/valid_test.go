@@ -219,7 +219,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			f.Post(1 << 20)
 		}
-		n.ready()
+		n.ensureRoutes()
 		n.Sim.Part(300*µs, 20_000)
 		if err := n.Check(); err != nil {
 			t.Fatalf("%v: %+v", err, cfg)

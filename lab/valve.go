@@ -28,8 +28,8 @@ type valve struct {
 // measuring is the interval over which the rate of a flow is measured. A hold keeps that rate.
 const measuring = 20 * sim.Microsecond
 
-// valve returns the valve of a flow. It is made when the first packet of the flow enters the WAN.
-func (s *switchRole) valve(flow int32) *valve {
+// valveOf returns the valve of a flow. It is made when the first packet of the flow enters the WAN.
+func (s *switchRole) valveOf(flow int32) *valve {
 	for int(flow) >= len(s.valves) {
 		s.valves = append(s.valves, nil)
 	}
@@ -43,16 +43,16 @@ func (s *switchRole) valve(flow int32) *valve {
 	return v
 }
 
-// valves returns the valves of a switch; there are none before the network runs.
-func (s *Switch) valves() []*valve {
+// allValves returns the valves of a switch; there are none before the network runs.
+func (s *Switch) allValves() []*valve {
 	if s.role == nil {
 		return nil
 	}
 	return s.role.valves
 }
 
-// sees measures the rate of arriving packets.
-func (v *valve) sees(octets int32) {
+// measureRate measures the rate of arriving packets.
+func (v *valve) measureRate(octets int32) {
 	now := v.pe.of.net.Sim.Now()
 	if took := now - v.since; took >= measuring {
 		v.rate = max(uint64(float64(v.octets)*8/took.Seconds()), 1e6)
@@ -67,14 +67,14 @@ func (v *valve) rateNow() uint64 { return v.brake.Rate(fully, v.pe.of.net.Sim.No
 // fully is above every rate of a hold.
 const fully = 1 << 62
 
-// shut reports whether a packet must be stored: the flow is stopped, held and not due, or has packets that wait.
-func (v *valve) shut() bool {
+// isShut reports whether a packet must be stored: the flow is stopped, held and not due, or has packets that wait.
+func (v *valve) isShut() bool {
 	rate := v.rateNow()
 	return v.stored.head != 0 || rate == 0 || rate != fully && v.pe.of.net.Sim.Now() < v.next
 }
 
-// goes computes when the next packet may continue, after one has gone to a port.
-func (v *valve) goes(out *Port, octets int32) {
+// scheduleNext computes when the next packet may continue, after one has gone to a port.
+func (v *valve) scheduleNext(out *Port, octets int32) {
 	now, rate := v.pe.of.net.Sim.Now(), v.rateNow()
 	if v.drains {
 		rate = min(rate, uint64(out.rate)/uint64(v.pe.draining))
@@ -85,17 +85,17 @@ func (v *valve) goes(out *Port, octets int32) {
 	}
 }
 
-// store keeps a packet until it may continue.
-func (v *valve) store(r ref, k *packet) {
+// storePacket keeps a packet until it may continue.
+func (v *valve) storePacket(r ref, k *packet) {
 	s := v.pe.of
 	v.stored.push(&s.net.pool, r, k)
 	s.stored += int64(k.octets)
 	s.mostStored = max(s.mostStored, s.stored)
-	v.arm()
+	v.armTimer()
 }
 
-// asks updates the valve from the state of the pause table.
-func (v *valve) asks() {
+// updateState updates the valve from the state of the pause table.
+func (v *valve) updateState() {
 	now := v.pe.of.net.Sim.Now()
 	state, until := v.pe.pause.State(pause.FlowTarget(v.flow.dst.role.addr, v.flow.destQP()), now.Clock())
 	v.brake.Set(state, until, v.rate)
@@ -103,25 +103,25 @@ func (v *valve) asks() {
 		v.flow.cut = now
 	}
 	v.next = max(v.next, now)
-	v.drain()
+	v.drainPackets()
 }
 
-// drain releases the packets that may continue.
-func (v *valve) drain() {
+// drainPackets releases the packets that may continue.
+func (v *valve) drainPackets() {
 	s := v.pe.of
-	v.arm() // counts this valve, too, if it drains
+	v.armTimer() // counts this valve, too, if it drains
 	for v.drains && s.net.Sim.Now() >= v.next {
 		r, k := v.stored.pop(&s.net.pool)
 		s.stored -= int64(k.octets)
 		out := s.choosePort(k)
-		v.goes(out, k.octets)
-		s.queues(out, r, k)
-		v.arm()
+		v.scheduleNext(out, k.octets)
+		s.enqueueAdmitted(out, r, k)
+		v.armTimer()
 	}
 }
 
-// arm sets the time of the next change that needs no packet.
-func (v *valve) arm() {
+// armTimer sets the time of the next change that needs no packet.
+func (v *valve) armTimer() {
 	now, at := v.pe.of.net.Sim.Now(), sim.Never
 	if until, on := v.brake.Next(); on {
 		at = max(sim.FromClock(until), now)
@@ -146,16 +146,16 @@ func (v *valve) Handle(uint32) {
 		return
 	}
 	if until, on := v.brake.Next(); on && !n.Sim.Now().Clock().Before(until) {
-		v.asks()
+		v.updateState()
 		return
 	}
-	v.drain()
+	v.drainPackets()
 }
 
-// ordered handles a PPFC to the PE.
-func (s *switchRole) ordered(k *packet) {
+// handlePPFC handles a PPFC to the PE.
+func (s *switchRole) handlePPFC(k *packet) {
 	n := s.of.net
-	_, d := s.pause.Receive(nil, n.roles.reads(k.ip), n.event())
+	_, d := s.pause.Receive(nil, n.roles.decodeFrame(k.ip), n.eventNow())
 	target := s.pause.Target()
 	i := int(target.DestQP)/2 - 1
 	if d.Action != node.ActionAccepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != target.Addr {
@@ -163,5 +163,5 @@ func (s *switchRole) ordered(k *packet) {
 		return
 	}
 	n.count.Braked++
-	s.valve(int32(i)).asks()
+	s.valveOf(int32(i)).updateState()
 }

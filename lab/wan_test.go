@@ -84,7 +84,7 @@ func TestTunnelOctets(t *testing.T) {
 	defer n.pool.release(r)
 	*k = packet{kind: data, flow: 0, number: 77, ce: true, ingress: 2, egress: 3, label: 0xABCDE,
 		octets: overhead + 1024 + tunnelOctets}
-	octets := n.tunnelled(r, k)
+	octets := n.encodeWire(r, k)
 	require.Len(t, octets, overhead+1024+tunnelOctets-wire.EthernetSize-frameCheck)
 	require.Equal(t, []byte{0x66, 0xBA, 0xBC, 0xDE}, octets[:4], "version, DSCP 26 and CE, the label")
 	require.EqualValues(t, 41, octets[6])
@@ -163,7 +163,7 @@ func TestBrake(t *testing.T) {
 	}
 	const stop = 300 * µs
 	space := (20 * sim.Gbps).Time(1024 + overhead + 20)
-	n.RunAt(100*µs, func() { a.braked(pause.StateStopped, (100*µs + stop).Clock()) })
+	n.RunAt(100*µs, func() { a.applyPause(pause.StateStopped, (100*µs + stop).Clock()) })
 	n.Until(ms)
 	require.NoError(t, n.Check())
 	require.GreaterOrEqual(t, gap[a], stop)
@@ -172,13 +172,13 @@ func TestBrake(t *testing.T) {
 	require.Equal(t, 20*sim.Gbps, a.Rate())
 
 	// Stopped for ever, and then let go on.
-	n.RunAt(1100*µs, func() { a.braked(pause.StateStopped, sim.Second.Clock()) })
-	n.RunAt(1200*µs, func() { a.braked(pause.StateRunning, time.Time{}) })
+	n.RunAt(1100*µs, func() { a.applyPause(pause.StateStopped, sim.Second.Clock()) })
+	n.RunAt(1200*µs, func() { a.applyPause(pause.StateRunning, time.Time{}) })
 	n.Until(2 * ms)
 	require.InDelta(t, float64(b.Octets())-20e9/8*(stop+100*µs).Seconds(), float64(a.Octets()), 100_000)
 
 	// Held at half the rate: the rate that the reaction point returns counts after the hold.
-	a.braked(pause.StateHeld, (3 * ms).Clock())
+	a.applyPause(pause.StateHeld, (3 * ms).Clock())
 	require.Equal(t, 20*sim.Gbps, a.Rate())
 	require.Len(t, n.Hosts()[0].due.heap, 2, "each flow once")
 }
@@ -247,7 +247,7 @@ func TestTrace(t *testing.T) {
 					require.NoError(t, p.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 					notice := wiretest.Must(fastcnp.FromPacket(&p))(t)
 					trace := notice.Option.Trace
-					hops := reaction.Hops(nil, &trace, 0, n.bandwidth)
+					hops := reaction.Hops(nil, &trace, 0, n.recordBandwidth)
 					want := 2
 					if v != HPCCFastCNP {
 						want = 3
@@ -347,7 +347,7 @@ func TestPauseWithoutHeadroom(t *testing.T) {
 
 	s, in := n.Switches()[0], n.Switches()[0].Ports()[0]
 	s.used = cfg.Buffer.Total // by packets of others
-	require.False(t, s.admit(in, &queue{}, &packet{kind: data, prio: cfg.DataPriority, octets: 1106}))
+	require.False(t, s.admitPacket(in, &queue{}, &packet{kind: data, prio: cfg.DataPriority, octets: 1106}))
 	require.False(t, in.in.off)
 }
 
@@ -511,7 +511,7 @@ func TestAckOctets(t *testing.T) {
 		{packet{kind: nak, number: 0x21}, 0x60, []byte{0, 0, 0x11}},
 	} {
 		c.k.egress = -1
-		octets := n.octets(0, &c.k)
+		octets := n.encodePacket(0, &c.k)
 		require.Len(t, octets, n.ackHead-wire.EthernetSize-frameCheck)
 		require.Equal(t, f.dst.role.addr.AsSlice(), octets[8:24])
 		require.Equal(t, f.src.role.addr.AsSlice(), octets[24:40])

@@ -2,9 +2,9 @@ package lab
 
 import "github.com/rocecn/rocecn/lab/sim"
 
-// guard sets the watchdog of a switch's port when the data class was paused, and stops it when it no longer is. was
-// are the priorities that were paused before.
-func (p *Port) guard(was uint16) {
+// setWatchdog sets the watchdog of a switch's port when the data class was paused, and stops it when it no longer is.
+// was are the priorities that were paused before.
+func (p *Port) setWatchdog(was uint16) {
 	wait, class := p.net.cfg.Buffer.Watchdog, uint16(1)<<p.net.cfg.DataPriority
 	if _, ok := p.owner.(*Switch); !ok || wait == 0 || (was^p.paused)&class == 0 {
 		return
@@ -17,8 +17,8 @@ func (p *Port) guard(was uint16) {
 	}
 }
 
-// storm handles a pause that has lasted for too long: it empties the data queue.
-func (p *Port) storm() {
+// handleStorm handles a pause that has lasted for too long: it empties the data queue.
+func (p *Port) handleStorm() {
 	n, s, q := p.net, p.owner.(*Switch), p.dataQueue()
 	if q.head == 0 { // no packet waits: check again later
 		p.watch.Set(&n.Sim, n.Sim.Now()+n.cfg.Buffer.Watchdog)
@@ -30,9 +30,9 @@ func (p *Port) storm() {
 	for q.head != 0 {
 		r, k := q.pop(&n.pool)
 		if k.kept {
-			s.release(k)
+			s.releaseBuffer(k)
 		}
-		n.lost(r, k)
+		n.countLost(r, k)
 	}
 	p.depthChanged(q)
 }

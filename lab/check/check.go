@@ -73,7 +73,7 @@ type trial struct {
 	open   map[*lab.Network]bool // not finished yet
 }
 
-func (t *trial) network(cfg lab.Config) *lab.Network {
+func (t *trial) newNetwork(cfg lab.Config) *lab.Network {
 	n, err := lab.New(cfg)
 	if err != nil {
 		panic("check: " + err.Error()) // all configurations are this package's own
@@ -82,9 +82,9 @@ func (t *trial) network(cfg lab.Config) *lab.Network {
 	return n
 }
 
-func (t *trial) until(n *lab.Network, at sim.Time) error { return n.Run(t.ctx, at, t.goesOn) }
+func (t *trial) runUntil(n *lab.Network, at sim.Time) error { return n.Run(t.ctx, at, t.goesOn) }
 
-func (t *trial) ends(n *lab.Network) error {
+func (t *trial) runToEnd(n *lab.Network) error {
 	delete(t.open, n)
 	return n.Check()
 }
@@ -92,30 +92,30 @@ func (t *trial) ends(n *lab.Network) error {
 // All returns the checks in order.
 func All() []Check {
 	return []Check{
-		{"A1", "latency of an idle path", 12, true, latency},
-		{"A2", "waiting of Poisson arrivals, M/D/1", 8, true, waiting},
-		{"A3", "pacing and priority", 9, true, pacing},
-		{"A4", "headroom of PFC", 20, true, headroom},
-		{"A5", "steady state of HPCC", 24, true, hpcc},
+		{"A1", "latency of an idle path", 12, true, checkLatency},
+		{"A2", "waiting of Poisson arrivals, M/D/1", 8, true, checkWaiting},
+		{"A3", "pacing and priority", 9, true, checkPacing},
+		{"A4", "headroom of PFC", 20, true, checkHeadroom},
+		{"A5", "steady state of HPCC", 24, true, checkHPCC},
 		{"A6", "fixed point of DCQCN", 36, false, fixedPoint},
-		{"A7", "convergence of DCQCN", 6, false, convergence},
-		{"A8", "stability of DCQCN", 26, false, stability},
-		{"A9", "time and queue that Fast CNP saves", 47, true, saved},
-		{"F", "phase margins of the fluid model, as its authors compute them", 30, true, margins},
-		{"A10", "sums, fingerprints, seeds", 42, true, sums},
-		{"B1", "two round trips at one port, as measured in a network of Azure", 10, false, azure},
+		{"A7", "convergence of DCQCN", 6, false, checkConvergence},
+		{"A8", "stability of DCQCN", 26, false, checkStability},
+		{"A9", "time and queue that Fast CNP saves", 47, true, checkSaved},
+		{"F", "phase margins of the fluid model, as its authors compute them", 30, true, checkMargins},
+		{"A10", "sums, fingerprints, seeds", 42, true, checkSums},
+		{"B1", "two round trips at one port, as measured in a network of Azure", 10, false, checkAzure},
 	}
 }
 
-// within returns a row with bounds of plus and minus a share of the expected figure.
-func within(what, unit string, expected, share float64, measured ...float64) Row {
+// rowWithin returns a row with bounds of plus and minus a share of the expected figure.
+func rowWithin(what, unit string, expected, share float64, measured ...float64) Row {
 	d := math.Abs(expected) * share
 	return Between(what, unit, expected, expected-d, expected+d, measured...)
 }
 
-// exactly returns a row with the expected figure as both bounds.
-func exactly(what, unit string, expected, measured float64) Row {
-	return within(what, unit, expected, 0, measured)
+// rowExactly returns a row with the expected figure as both bounds.
+func rowExactly(what, unit string, expected, measured float64) Row {
+	return rowWithin(what, unit, expected, 0, measured)
 }
 
 // Between returns a row with these bounds. Several measurements count by their median.
@@ -148,9 +148,11 @@ func Print(w io.Writer, rows []Row) error {
 			verdict = "WRONG"
 		}
 		if r.Seeds > 0 {
-			verdict = fmt.Sprintf("%-5s median of %d seeds: %s … %s", verdict, r.Seeds, figure(r.From), figure(r.To))
+			verdict = fmt.Sprintf("%-5s median of %d seeds: %s … %s", verdict, r.Seeds, formatFigure(r.From),
+				formatFigure(r.To))
 		}
-		err := line(r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low), figure(r.High), r.Unit,
+		err := line(r.Check, r.What, formatFigure(r.Expected), formatFigure(r.Measured), formatFigure(r.Low),
+			formatFigure(r.High), r.Unit,
 			verdict)
 		if err != nil {
 			return err
@@ -159,8 +161,8 @@ func Print(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// figure prints integers completely, other numbers with five digits.
-func figure(x float64) string {
+// formatFigure prints integers completely, other numbers with five digits.
+func formatFigure(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < 1e12 {
 		return fmt.Sprintf("%.0f", x)
 	}

@@ -58,8 +58,8 @@ func TestFixedPoint(t *testing.T) {
 func TestConvergence(t *testing.T) {
 	wiretest.Once(t)
 	wiretest.Alone(t)
-	took := wiretest.Must(newTrial(t).shared(paper(lab.CNP), 2, 6))(t)
-	right(t, []Row{within("two flows and one more", "ms", modelShared(2), 0.35, took)})
+	took := wiretest.Must(newTrial(t).timeToShare(paper(lab.CNP), 2, 6))(t)
+	right(t, []Row{rowWithin("two flows and one more", "ms", modelShared(2), 0.35, took)})
 }
 
 // A7 for ten flows and one more of the same α, as in the proof, with fewer seeds.
@@ -68,7 +68,7 @@ func TestBound(t *testing.T) {
 	wiretest.Alone(t)
 	m := fluid.Paper(11)
 	alpha := m.RestingAlpha()
-	took := wiretest.Must(newTrial(t).shared(proven(alpha), 10, 2))(t)
+	took := wiretest.Must(newTrial(t).timeToShare(proven(alpha), 10, 2))(t)
 	right(t, []Row{Between("ten flows and one more", "ms", 33.84, m.Joining(alpha)*1000/2, 33.84, took)})
 }
 
@@ -95,7 +95,7 @@ func TestProofFlow(t *testing.T) {
 // A8 for ten flows in a long loop, over less time.
 func TestStability(t *testing.T) {
 	wiretest.Alone(t)
-	s := wiretest.Must(newTrial(t).settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms))(t)
+	s := wiretest.Must(newTrial(t).measureSteady(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms))(t)
 	use := modelUse(10, 85*µs)
 	right(t, []Row{Between("ten flows, 85 µs", "%", use, use-4, use+4, s.use*100)})
 	require.Greater(t, s.queue.Deviation(), s.queue.Mean())
@@ -103,7 +103,7 @@ func TestStability(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	rows := []Row{
-		within("a queue", "octets", 100, 0.1, 109), within("another", "", 1.5, 0.1, 1.2),
+		rowWithin("a queue", "octets", 100, 0.1, 109), rowWithin("another", "", 1.5, 0.1, 1.2),
 	}
 	var table bytes.Buffer
 	require.NoError(t, Print(&table, rows))
@@ -128,10 +128,10 @@ func TestRun(t *testing.T) {
 	// The progress of a long check is reported.
 	long := Check{ID: "4", Rows: 1, run: func(t *trial) ([]Row, error) {
 		n, _ := t.star(quiet(), 1, 400e9, 0)
-		if err := incast(n, 1, 0); err != nil {
+		if err := startIncast(n, 1, 0); err != nil {
 			return nil, err
 		}
-		return []Row{{}}, errors.Join(t.until(n, ms), t.until(n, 2*ms), t.ends(n))
+		return []Row{{}}, errors.Join(t.runUntil(n, ms), t.runUntil(n, 2*ms), t.runToEnd(n))
 	}}
 	said = 0
 	_, err = Run(t.Context(), []Check{long}, func(_ Check, done bool) { said++ })
@@ -187,8 +187,8 @@ func TestUnchecked(t *testing.T) {
 
 // Rows of several seeds are judged by their median.
 func TestRowOfSeeds(t *testing.T) {
-	r := within("", "", 10, 0.1, 11.1, 10.9, 30)
+	r := rowWithin("", "", 10, 0.1, 11.1, 10.9, 30)
 	require.True(t, !r.OK() && r.Seeds == 3 && r.Measured == 11.1)
-	r = within("", "", 10, 0.1, 10.8, 10.9, 30)
+	r = rowWithin("", "", 10, 0.1, 10.8, 10.9, 30)
 	require.True(t, r.OK())
 }

@@ -10,7 +10,7 @@ import (
 // A1: one packet, and the last packet of a message, through up to six switches.
 // A single packet takes the sum of its times; after other packets, one packet
 // leaves in each packet time of the slowest link.
-func latency(t *trial) (rows []Row, err error) {
+func checkLatency(t *trial) (rows []Row, err error) {
 	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9, 800e9, 50e9}
 	for switches := 1; switches <= 6; switches++ {
 		for _, packets := range []int64{1, 50} {
@@ -34,12 +34,12 @@ func latency(t *trial) (rows []Row, err error) {
 			var arrived sim.Time
 			n.Delivered = func(*lab.Flow, sim.Time) { arrived = n.Sim.Now() }
 			f.Post(packets * 1024)
-			if err := t.until(n, ms); err != nil {
+			if err := t.runUntil(n, ms); err != nil {
 				return rows, err
 			}
 			what := fmt.Sprintf("%d switches, packet %d", switches, packets)
-			rows = append(rows, exactly(what, "ps", float64(expected), float64(arrived)))
-			if err := t.ends(n); err != nil {
+			rows = append(rows, rowExactly(what, "ps", float64(expected), float64(arrived)))
+			if err := t.runToEnd(n); err != nil {
 				return rows, err
 			}
 		}
@@ -66,13 +66,13 @@ func (p *poisson) Handle(uint32) {
 
 // A2: Poisson arrivals at a port of 100 Gbit/s by a link that is a thousand times
 // as fast.
-func waiting(t *trial) (rows []Row, err error) {
+func checkWaiting(t *trial) (rows []Row, err error) {
 	for _, c := range []struct {
 		load, share float64
 		packets     int
 	}{{0.3, 0.02, 400_000}, {0.5, 0.02, 400_000}, {0.8, 0.02, 1_000_000}, {0.9, 0.05, 1_000_000}} {
 		const out = 100 * sim.Gbps
-		n := t.network(quiet())
+		n := t.newNetwork(quiet())
 		s, from, to := n.Switch(), n.Host(), n.Host()
 		n.Link(from, s, 1000*out, 0)
 		n.Link(to, s, out, 0)
@@ -94,24 +94,24 @@ func waiting(t *trial) (rows []Row, err error) {
 			left: c.packets}
 		p.id = n.Sim.Add(p)
 		n.Sim.Schedule(0, sim.Application, p.id, 0)
-		if err := t.until(n, 100*sim.Second); err != nil {
+		if err := t.runUntil(n, 100*sim.Second); err != nil {
 			return rows, err
 		}
-		if err := t.ends(n); err != nil {
+		if err := t.runToEnd(n); err != nil {
 			return rows, err
 		}
 		expected := c.load / (2 * (1 - c.load)) * float64(service) / 1000
 		count := float64(c.packets)
 		rows = append(rows,
-			within(fmt.Sprintf("load %v, mean wait", c.load), "ns", expected, c.share, sum/count/1000),
-			within(fmt.Sprintf("load %v, share without wait", c.load), "", 1-c.load, c.share, none/count))
+			rowWithin(fmt.Sprintf("load %v, mean wait", c.load), "ns", expected, c.share, sum/count/1000),
+			rowWithin(fmt.Sprintf("load %v, share without wait", c.load), "", 1-c.load, c.share, none/count))
 	}
 	return rows, nil
 }
 
 // A3: flows on one host, each at its rate, and acknowledgements, which never wait
 // for more than the frame that is on the wire.
-func pacing(t *trial) (rows []Row, err error) {
+func checkPacing(t *trial) (rows []Row, err error) {
 	const line, length, stagger = 100 * sim.Gbps, 10 * ms, 50 * sim.Nanosecond
 	cfg := quiet()
 	cfg.AckEvery = 1 << 30
@@ -127,7 +127,7 @@ func pacing(t *trial) (rows []Row, err error) {
 		n.RunAt(sim.Time(i)*stagger, f.Endless)
 	}
 	n.Delivered = func(f *lab.Flow, _ sim.Time) { got[f.Number()]++ }
-	if err := t.until(n, length); err != nil {
+	if err := t.runUntil(n, length); err != nil {
 		return rows, err
 	}
 	for i, rate := range rates {
@@ -139,7 +139,7 @@ func pacing(t *trial) (rows []Row, err error) {
 		rows = append(rows, Between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected,
 			expected-1, expected, got[i]))
 	}
-	if err := t.ends(n); err != nil {
+	if err := t.runToEnd(n); err != nil {
 		return rows, err
 	}
 
@@ -168,12 +168,12 @@ func pacing(t *trial) (rows []Row, err error) {
 	for i := range 1000 {
 		n.RunAt(sim.Time(i)*20*µs+sim.Time(moments.Below(uint64(10*µs))), func() { probe.Post(1024) })
 	}
-	if err := t.until(n, 30*ms); err != nil {
+	if err := t.runUntil(n, 30*ms); err != nil {
 		return rows, err
 	}
 	frame, ack := line.Time(1024+header+gap), line.Time(header+4+gap)
 	return append(rows, Between("the longest wait of 1,000 round trips against full load", "ps",
-		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), t.ends(n)
+		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), t.runToEnd(n)
 }
 
 // A4: the headroom that PFC needs, with links of up to 80 km. Until a pause takes effect there arrive
@@ -187,7 +187,7 @@ func pacing(t *trial) (rows []Row, err error) {
 // Headroom is filled by whole frames, so the sum is rounded up to the next one. It needs the worst case: a frame that
 // has just begun at the switch that pauses. So the first run finds the moment of the pause, and in the others a frame
 // begins directly before it.
-func headroom(t *trial) (rows []Row, err error) {
+func checkHeadroom(t *trial) (rows []Row, err error) {
 	const fast, stalled = 40 * sim.Gbps, 10 * sim.Gbps / 1000
 	const frame = 1024 + header
 	for _, km := range []int{0, 1, 10, 80} {
@@ -201,21 +201,21 @@ func headroom(t *trial) (rows []Row, err error) {
 		}
 		link.against = moment
 		end := 4*ms + 20*delay
-		n, _, err := t.paused(link, 0, end)
+		n, _, err := t.measurePaused(link, 0, end)
 		if err != nil {
 			return rows, err
 		}
 		place := fmt.Sprintf("%d km, ", km)
 		again := 1 + int64((end-moment)/(fast.Time(64*0xFFFF)/2)) // a pause is repeated when half of it is over
 		rows = append(rows,
-			exactly(place+"headroom used", "octets", float64(needs), float64(n.Switches()[1].Headroom())),
-			exactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)),
-			exactly(place+"pauses", "", float64(again), float64(n.Counts().Pauses)))
+			rowExactly(place+"headroom used", "octets", float64(needs), float64(n.Switches()[1].Headroom())),
+			rowExactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)),
+			rowExactly(place+"pauses", "", float64(again), float64(n.Counts().Pauses)))
 		link.room -= frame
-		if n, _, err = t.paused(link, 0, end); err != nil {
+		if n, _, err = t.measurePaused(link, 0, end); err != nil {
 			return rows, err
 		}
-		rows = append(rows, exactly(place+"lost with a packet less", "packets", 1, float64(n.Counts().Lost)))
+		rows = append(rows, rowExactly(place+"lost with a packet less", "packets", 1, float64(n.Counts().Lost)))
 	}
 	more, err := t.longPFC()
 	return append(rows, more...), err
@@ -249,7 +249,7 @@ func (t *trial) longPFC() (rows []Row, err error) {
 		empties := sim.Time(float64(trip) * float64(fast-slow) / float64(slow))
 		period, idle := trip+fills+empties, max(trip-slow.Time(wire), 0)
 		link := pfcLink{fast: fast, slow: slow, delay: delay, xoff: xoff, room: headroomOf(fast, delay)}
-		n, use, err := t.paused(link, 3*period, 10*period)
+		n, use, err := t.measurePaused(link, 3*period, 10*period)
 		if err != nil {
 			return rows, err
 		}
@@ -259,7 +259,7 @@ func (t *trial) longPFC() (rows []Row, err error) {
 		}
 		place := fmt.Sprintf("80 km, 100 Gbit/s, XOFF 6 MB, behind it %d Gbit/s: ", slow/sim.Gbps)
 		rows = append(rows, Between(place+"its use", "%", expected, expected-0.1, min(expected+0.1, 100.01), use),
-			exactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))
+			rowExactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))
 	}
 	return rows, nil
 }
@@ -306,26 +306,26 @@ func (t *trial) pauseOf(l pfcLink) (at sim.Time, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := t.until(n, 0); err != nil {
+	if err := t.runUntil(n, 0); err != nil {
 		return 0, err
 	}
 	for n.Counts().Pauses == 0 && n.Sim.Part(20*ms, 1) {
 	}
-	return n.Sim.Now(), t.ends(n)
+	return n.Sim.Now(), t.runToEnd(n)
 }
 
-// paused runs such a network, and returns the use of the slow link from a time on, in percent.
-func (t *trial) paused(l pfcLink, from, to sim.Time) (n *lab.Network, use float64, err error) {
+// measurePaused runs such a network, and returns the use of the slow link from a time on, in percent.
+func (t *trial) measurePaused(l pfcLink, from, to sim.Time) (n *lab.Network, use float64, err error) {
 	n, behind, err := t.pfcNetwork(l)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := t.until(n, from); err != nil {
+	if err := t.runUntil(n, from); err != nil {
 		return nil, 0, err
 	}
 	sent := behind.Sent()
-	if err := t.until(n, to); err != nil {
+	if err := t.runUntil(n, to); err != nil {
 		return nil, 0, err
 	}
-	return n, float64(behind.Sent()-sent) / float64(l.slow.Octets(to-from)) * 100, t.ends(n)
+	return n, float64(behind.Sent()-sent) / float64(l.slow.Octets(to-from)) * 100, t.runToEnd(n)
 }

@@ -23,13 +23,14 @@ type steady struct {
 	most        float64
 }
 
-// settle runs an incast, and measures its steady state from a time on.
-func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) (s steady, err error) {
+// measureSteady runs an incast, and measures its steady state from a time on.
+func (t *trial) measureSteady(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) (s steady,
+	err error) {
 	n, out := t.star(cfg, flows, rate, delay)
-	if err := incast(n, 10*µs, 0); err != nil {
+	if err := startIncast(n, 10*µs, 0); err != nil {
 		return s, err
 	}
-	if err := t.until(n, from); err != nil {
+	if err := t.runUntil(n, from); err != nil {
 		return s, err
 	}
 	meter, before, sent := out.Meter(), n.Counts(), out.Sent()
@@ -39,7 +40,7 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 	}
 	samples := 0.
 	for at := from; at < to; at += 20 * µs {
-		if err := t.until(n, at); err != nil {
+		if err := t.runUntil(n, at); err != nil {
 			return s, err
 		}
 		for _, f := range n.Flows() {
@@ -48,7 +49,7 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 		}
 		samples += float64(flows)
 	}
-	if err := t.until(n, to); err != nil {
+	if err := t.runUntil(n, to); err != nil {
 		return s, err
 	}
 	out.Stop()
@@ -61,7 +62,7 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 	s.marks = float64(after.Marked-before.Marked) / float64(after.Packets-before.Packets)
 	s.cnps = float64(after.Notified-before.Notified) / (to - from).Seconds() / float64(flows)
 	s.use = float64(out.Sent()-sent) / float64(rate.Octets(to-from))
-	return s, t.ends(n)
+	return s, t.runToEnd(n)
 }
 
 // A5: HPCC's flows at one port estimate its use as U = η + N·R_AI/C, without a standing queue. If that exceeds 1, U is
@@ -70,14 +71,14 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 // average (the mean of the greatest value of a Brownian bridge). U includes them, as q÷(C·T), and the use of the link
 // is lower by the same amount. A window must hold some packets, and the random queue must be short compared with C·T,
 // so with many flows the packets are small.
-func hpcc(t *trial) (rows []Row, err error) {
+func checkHPCC(t *trial) (rows []Row, err error) {
 	const rate, rtt, off = 100 * sim.Gbps, 13 * time.Microsecond, 0.5
 	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 256}, {64, 256}, {100, 128},
 		{125, 64}, {150, 64}, {200, 128}} {
 		cfg := paper(lab.HPCC)
 		cfg.Payload, cfg.AckEvery, cfg.TraceHops = c.payload, 1, 1
 		cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, rtt) }
-		s, err := t.settle(cfg, c.flows, rate, 3200*sim.Nanosecond, 6*ms, 8*ms)
+		s, err := t.measureSteady(cfg, c.flows, rate, 3200*sim.Nanosecond, 6*ms, 8*ms)
 		if err != nil {
 			return rows, err
 		}
@@ -135,7 +136,7 @@ type overSeeds struct{ queue, marks, cnps, alpha, jain []float64 }
 func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, end sim.Time) (o overSeeds, err error) {
 	for seed := range seeds {
 		cfg.Seed = uint64(seed)
-		s, err := t.settle(cfg, flows, rate, µs/4, 100*ms, end)
+		s, err := t.measureSteady(cfg, flows, rate, µs/4, 100*ms, end)
 		if err != nil {
 			return o, err
 		}
@@ -162,17 +163,18 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 	place := fmt.Sprintf("%d flows at 40 Gbit/s, ", flows)
 	if flows <= 4 { // more flows oscillate
 		rows = append(rows,
-			within(place+"polled, queue", "octets", at.Queue, 0.1, polled.queue...),
-			within(place+"polled, p", "", at.P, 0.1, polled.marks...),
-			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
-			within(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1, polled.alpha...),
+			rowWithin(place+"polled, queue", "octets", at.Queue, 0.1, polled.queue...),
+			rowWithin(place+"polled, p", "", at.P, 0.1, polled.marks...),
+			rowWithin(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
+			rowWithin(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1,
+				polled.alpha...),
 			Between(place+"answered immediately, queue", "octets",
 				at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
 			Between(place+"answered immediately, p", "", at.P*1.3, at.P*1.2, at.P*1.4, once.marks...),
 			Between(place+"answered immediately, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
 	}
 	if flows == 4 { // with 2 flows α falls in steps that are too large
-		rows = append(rows, within(place+"polled, α", "", at.Alpha, 0.1, polled.alpha...))
+		rows = append(rows, rowWithin(place+"polled, α", "", at.Alpha, 0.1, polled.alpha...))
 	}
 	ratio := make([]float64, seeds)
 	for i := range ratio {
@@ -186,7 +188,7 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 			return rows, err
 		}
 		rows = append(rows,
-			within(place+"queue, answered immediately ÷ polled, by packets", "", expected, 0.05, ratio...))
+			rowWithin(place+"queue, answered immediately ÷ polled, by packets", "", expected, 0.05, ratio...))
 	}
 	return append(rows,
 		Between(place+"Jain's index, the least", "", 1, 0.99, 1,
@@ -239,9 +241,9 @@ func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) 
 	at := m.Fixed()
 	place := fmt.Sprintf("%d flows at 100 Gbit/s, ", flows)
 	return []Row{
-		within(place+"answered immediately, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
-		within(place+"answered immediately, queue, by packets", "octets", packets.mean, 0.03, soon.queue...),
-		within(fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(loop+wait)),
+		rowWithin(place+"answered immediately, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
+		rowWithin(place+"answered immediately, queue, by packets", "octets", packets.mean, 0.03, soon.queue...),
+		rowWithin(fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(loop+wait)),
 			"octets", swinging, 0.2, late.queue...),
 	}, nil
 }
@@ -250,10 +252,10 @@ func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) 
 // tenth of the fair share. Flows are cut at random, so the mean of each flow over the seeds is compared. DCQCN
 // as published is compared with the fluid model; with cuts as in the authors' proof of convergence, it is
 // compared with their discrete model and with their bound, which is for flows of the same α.
-func convergence(t *trial) (rows []Row, err error) {
+func checkConvergence(t *trial) (rows []Row, err error) {
 	for _, flows := range []int{2, 10} {
 		what := fmt.Sprintf("%d flows and one more", flows)
-		took, err := t.shared(paper(lab.CNP), flows, 24)
+		took, err := t.timeToShare(paper(lab.CNP), flows, 24)
 		if err != nil {
 			return rows, err
 		}
@@ -262,13 +264,14 @@ func convergence(t *trial) (rows []Row, err error) {
 			min(expected*1.25, bound.Bound()*1000), took))
 
 		m := fluid.Paper(flows + 1)
-		if took, err = t.shared(proven(1), flows, 24); err != nil {
+		if took, err = t.timeToShare(proven(1), flows, 24); err != nil {
 			return rows, err
 		}
-		rows = append(rows, within(what+", as in the proof: the discrete model", "ms", m.Joining(1)*1000, 0.25, took))
+		rows = append(rows, rowWithin(what+", as in the proof: the discrete model", "ms", m.Joining(1)*1000, 0.25,
+			took))
 
 		alpha := m.RestingAlpha()
-		if took, err = t.shared(proven(alpha), flows, 8); err != nil {
+		if took, err = t.timeToShare(proven(alpha), flows, 8); err != nil {
 			return rows, err
 		}
 		// Packets are faster than the discrete model, which has no cuts while the queue that the new flow has
@@ -284,18 +287,18 @@ const (
 	window = 2 * ms
 )
 
-// shared returns the number of milliseconds after which the means of the flows over the seeds differ by less than a
-// tenth of the fair share, in windows of 2 ms.
-func (t *trial) shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
+// timeToShare returns the number of milliseconds after which the means of the flows over the seeds differ by less
+// than a tenth of the fair share, in windows of 2 ms.
+func (t *trial) timeToShare(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
 	const windows = 60
 	networks := make([]*lab.Network, seeds)
 	for seed := range networks {
 		cfg.Seed = uint64(seed)
 		networks[seed], _ = t.star(cfg, flows+1, 40e9, µs)
-		if err := incast(networks[seed], 10*µs, join); err != nil {
+		if err := startIncast(networks[seed], 10*µs, join); err != nil {
 			return 0, err
 		}
-		if err := t.until(networks[seed], join); err != nil {
+		if err := t.runUntil(networks[seed], join); err != nil {
 			return 0, err
 		}
 	}
@@ -308,7 +311,7 @@ func (t *trial) shared(cfg lab.Config, flows int, seeds uint64) (took float64, e
 			}
 			last := n.Flows()[flows]
 			newest -= float64(last.Octets())
-			if err := t.until(n, join+sim.Time(i+1)*window); err != nil {
+			if err := t.runUntil(n, join+sim.Time(i+1)*window); err != nil {
 				return 0, err
 			}
 			for _, f := range n.Flows() {
@@ -323,7 +326,7 @@ func (t *trial) shared(cfg lab.Config, flows int, seeds uint64) (took float64, e
 		}
 	}
 	for _, n := range networks {
-		if err := t.ends(n); err != nil {
+		if err := t.runToEnd(n); err != nil {
 			return 0, err
 		}
 	}
@@ -349,7 +352,7 @@ func modelShared(flows int) (took float64) {
 // A8: ten flows are stable in a short loop and oscillate in a long one. So do sixty-four if everything above
 // KMax is marked: in the fluid model, in another packet model, and here. If the ramp continues above KMax the
 // fluid model is stable, and packets oscillate.
-func stability(t *trial) (rows []Row, err error) {
+func checkStability(t *trial) (rows []Row, err error) {
 	red := paper(lab.CNP).RED
 	longer := lab.RED{Min: red.Min, Max: red.Min + 100*(red.Max-red.Min), Probability: 1}
 	for _, c := range []struct {
@@ -365,7 +368,7 @@ func stability(t *trial) (rows []Row, err error) {
 		for seed := range uint64(5) {
 			cfg := paper(lab.CNP)
 			cfg.Seed, cfg.RED = seed, c.red
-			s, err := t.settle(cfg, c.flows, 40e9, c.loop/4, 100*ms, 200*ms)
+			s, err := t.measureSteady(cfg, c.flows, 40e9, c.loop/4, 100*ms, 200*ms)
 			if err != nil {
 				return rows, err
 			}
@@ -384,7 +387,7 @@ func stability(t *trial) (rows []Row, err error) {
 		rows = append(rows,
 			Between(place+"use of the link, by packets", "%", packets.use*100, packets.use*100-2,
 				min(packets.use*100+2, 100.01), uses...),
-			within(place+"queue, by packets", "octets", packets.mean, 0.2, queues...))
+			rowWithin(place+"queue, by packets", "octets", packets.mean, 0.2, queues...))
 		expected := packets.deviation / packets.mean
 		switch { // oscillation begins near a loop of 22 µs
 		case c.swings:
@@ -403,7 +406,7 @@ func stability(t *trial) (rows []Row, err error) {
 
 // F: the phase margins of the fluid model against those that its authors publish. If their simplifications
 // change the sign, the row says so.
-func margins(*trial) (rows []Row, err error) {
+func checkMargins(*trial) (rows []Row, err error) {
 	for _, c := range fluid.Figures {
 		m := c.Params()
 		got, exact := m.Published(c.Delay), m.Margin(c.Delay)
@@ -447,7 +450,7 @@ func modelled(m fluid.Params, loop, from, to float64) (use, queue float64) {
 }
 
 // A9: the time of the first cut, with congestion at each hop of a path, and the resulting reduction of the queue.
-func saved(t *trial) (rows []Row, err error) {
+func checkSaved(t *trial) (rows []Row, err error) {
 	const fast = 100 * sim.Gbps
 	const hops = 6
 	for hop := 1; hop <= hops; hop++ {
@@ -460,7 +463,7 @@ func saved(t *trial) (rows []Row, err error) {
 				return rows, err
 			}
 			what := fmt.Sprintf("congested at hop %d of %d, %v: first cut after", hop, hops, v)
-			rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
+			rows = append(rows, rowExactly(what, "ps", float64(expected), float64(measured)))
 		}
 		if hop == 1 || hop == hops {
 			continue // the PEs ask the sender directly
@@ -470,7 +473,7 @@ func saved(t *trial) (rows []Row, err error) {
 			return rows, err
 		}
 		what := fmt.Sprintf("congested at hop %d of %d, ppfc to the ingress PE: first stop after", hop, hops)
-		rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
+		rows = append(rows, rowExactly(what, "ps", float64(expected), float64(measured)))
 	}
 	for away := 1; away <= 2; away++ {
 		expected, measured, err := t.firstCut(3, hops, lab.Proxy, elsewhere{proxy: away})
@@ -478,7 +481,7 @@ func saved(t *trial) (rows []Row, err error) {
 			return rows, err
 		}
 		what := fmt.Sprintf("congested at hop 3 of %d, proxy %d beside the first switch: first cut after", hops, away)
-		rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
+		rows = append(rows, rowExactly(what, "ps", float64(expected), float64(measured)))
 	}
 	for _, c := range []struct {
 		flows int
@@ -492,14 +495,14 @@ func saved(t *trial) (rows []Row, err error) {
 				cfg := paper(v)
 				cfg.Seed, cfg.Payload, cfg.RED = seed, 1024, lab.RED{Min: 100_000, Max: 400_000, Probability: 0.2}
 				n, out := t.uneven(cfg, c.flows, fast, µs, c.leg)
-				if err := incast(n, 200*sim.Nanosecond, 0); err != nil {
+				if err := startIncast(n, 200*sim.Nanosecond, 0); err != nil {
 					return rows, err
 				}
-				if err := t.until(n, 400*µs); err != nil { // the peak is where each flow was cut some times
+				if err := t.runUntil(n, 400*µs); err != nil { // the peak is where each flow was cut some times
 					return rows, err
 				}
 				most[i] = float64(out.Most())
-				if err := t.ends(n); err != nil {
+				if err := t.runToEnd(n); err != nil {
 					return rows, err
 				}
 			}
@@ -510,7 +513,7 @@ func saved(t *trial) (rows []Row, err error) {
 		// notification's on that leg.
 		extra := 2*c.leg + fast.Time(1024+header+gap) + 2*fast.Time(80+18+gap) - fast.Time(104+18+gap)
 		expected := float64(c.flows-1) * float64(fast.Octets(extra)) * (1024 + header) / (1024 + header + gap)
-		rows = append(rows, within(fmt.Sprintf("%d flows, receiver %v behind the queue: peak saved", c.flows, c.leg),
+		rows = append(rows, rowWithin(fmt.Sprintf("%d flows, receiver %v behind the queue: peak saved", c.flows, c.leg),
 			"octets", expected, 0.03, saves...))
 	}
 	return rows, nil
@@ -553,7 +556,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 	}
 	f.Endless()
 	for f.FirstCut() == sim.Never && n.Sim.Now() < 10*ms {
-		if err := t.until(n, n.Sim.Now()+µs); err != nil {
+		if err := t.runUntil(n, n.Sim.Now()+µs); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -610,13 +613,13 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 			way += link(0, ppfc) + cfg.SenderDelay
 		}
 	}
-	return way, measured, t.ends(n)
+	return way, measured, t.runToEnd(n)
 }
 
 // A10: the counters of every variant are consistent, a run can be repeated, and
 // another seed gives another run with similar results. FCN runs in networks
 // with routers that send FCNs.
-func sums(t *trial) (rows []Row, err error) {
+func checkSums(t *trial) (rows []Row, err error) {
 	for v := range lab.Variant(lab.Variants) {
 		var prints []uint64
 		var most []float64
@@ -633,13 +636,13 @@ func sums(t *trial) (rows []Row, err error) {
 				build = t.wan
 			}
 			n, out := build(cfg, 8, 40e9, µs)
-			if err := incast(n, 10*µs, 0); err != nil {
+			if err := startIncast(n, 10*µs, 0); err != nil {
 				return rows, err
 			}
-			if err := t.until(n, 3*ms); err != nil {
+			if err := t.runUntil(n, 3*ms); err != nil {
 				return rows, err
 			}
-			if err := t.ends(n); err != nil {
+			if err := t.runToEnd(n); err != nil {
 				return rows, fmt.Errorf("%v: %w", v, err)
 			}
 			if c := n.Counts(); v == lab.FCN && (c.FCNs == 0 || c.CNPs == 0 || c.Marked > 0) {
@@ -654,9 +657,10 @@ func sums(t *trial) (rows []Row, err error) {
 		}
 		slices.Sort(prints)
 		rows = append(rows,
-			exactly(fmt.Sprintf("%v: the same run again", v), "", 1, same),
-			exactly(fmt.Sprintf("%v: ten seeds, so many runs", v), "", 10, float64(len(slices.Compact(prints)))),
-			within(fmt.Sprintf("%v: peak of the queue, of nine other seeds", v), "octets", most[0], 0.1, most[2:]...))
+			rowExactly(fmt.Sprintf("%v: the same run again", v), "", 1, same),
+			rowExactly(fmt.Sprintf("%v: ten seeds, so many runs", v), "", 10, float64(len(slices.Compact(prints)))),
+			rowWithin(fmt.Sprintf("%v: peak of the queue, of nine other seeds", v), "octets", most[0], 0.1,
+				most[2:]...))
 	}
 	return rows, nil
 }
@@ -666,7 +670,7 @@ func sums(t *trial) (rows []Row, err error) {
 // the queue up to 1.36 MB. These cards have the receiver that the paper describes. The paper does not describe their
 // increase of the rate: here it is the one that their vendor documents. With the increase of the DCQCN paper, which no
 // card implements, the result is compared with a model by packets.
-func azure(t *trial) (rows []Row, err error) {
+func checkAzure(t *trial) (rows []Row, err error) {
 	for i, c := range []struct {
 		name   string
 		config func(uint64) reaction.DCQCNConfig
@@ -699,9 +703,9 @@ func azure(t *trial) (rows []Row, err error) {
 		}
 		middle := func(values []float64) float64 { m, _, _ := lab.Median(values); return m }
 		rows = append(rows,
-			within(c.name+", by packets: the near flow", "Gbit/s", middle(shares[0]), 0.03, measured.near...),
-			within(c.name+", by packets: the far flow", "Gbit/s", middle(shares[1]), 0.03, measured.far...),
-			within(c.name+", by packets: near ÷ far", "", middle(ratio), 0.03, measured.ratio...))
+			rowWithin(c.name+", by packets: the near flow", "Gbit/s", middle(shares[0]), 0.03, measured.near...),
+			rowWithin(c.name+", by packets: the far flow", "Gbit/s", middle(shares[1]), 0.03, measured.far...),
+			rowWithin(c.name+", by packets: near ÷ far", "", middle(ratio), 0.03, measured.ratio...))
 	}
 	return rows, nil
 }
@@ -728,7 +732,7 @@ func (t *trial) twoRoundTrips(config func(line uint64) reaction.DCQCNConfig) (r 
 	for seed := range uint64(24) {
 		cfg := paper(lab.CNP)
 		cfg.Seed, cfg.Payload, cfg.RED, cfg.Reaction = seed+1, azurePayload, azureRED, config
-		n := t.network(cfg)
+		n := t.newNetwork(cfg)
 		n.Done = func(f *lab.Flow, octets int64, _ sim.Time) { f.Post(octets) }
 		s := n.Switch()
 		hosts := []*lab.Host{n.Host(), n.Host()}
@@ -745,7 +749,7 @@ func (t *trial) twoRoundTrips(config func(line uint64) reaction.DCQCNConfig) (r 
 				f.Post(write)
 			}
 		}
-		if err := t.until(n, from); err != nil {
+		if err := t.runUntil(n, from); err != nil {
 			return r, err
 		}
 		meter := out.Meter()
@@ -753,7 +757,7 @@ func (t *trial) twoRoundTrips(config func(line uint64) reaction.DCQCNConfig) (r 
 		for i, f := range n.Flows() {
 			gbps[i] = -float64(f.Octets())
 		}
-		if err := t.until(n, end); err != nil {
+		if err := t.runUntil(n, end); err != nil {
 			return r, err
 		}
 		out.Stop()
@@ -762,7 +766,7 @@ func (t *trial) twoRoundTrips(config func(line uint64) reaction.DCQCNConfig) (r 
 		}
 		r.near, r.far, r.ratio = append(r.near, gbps[0]), append(r.far, gbps[1]), append(r.ratio, gbps[0]/gbps[1])
 		r.queue = append(r.queue, float64(meter.Queue.Quantile(0.99)))
-		if err := t.ends(n); err != nil {
+		if err := t.runToEnd(n); err != nil {
 			return r, err
 		}
 	}

@@ -44,7 +44,7 @@ func (t *trial) star(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time)
 
 // uneven is star with another delay to the receiver.
 func (t *trial) uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg sim.Time) (*lab.Network, *lab.Port) {
-	n := t.network(cfg)
+	n := t.newNetwork(cfg)
 	s := n.Switch()
 	for range senders {
 		n.Link(n.Host(), s, rate, delay)
@@ -56,7 +56,7 @@ func (t *trial) uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg si
 // wan is star with a WAN in between: the senders at a PE, and a router. It returns the router's port to the PE of the
 // receiver.
 func (t *trial) wan(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
-	n := t.network(cfg)
+	n := t.newNetwork(cfg)
 	near, router, far := n.PE(), n.Router(), n.PE()
 	for range senders {
 		n.Link(n.Host(), near, rate, delay)
@@ -67,9 +67,9 @@ func (t *trial) wan(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) 
 	return n, out
 }
 
-// incast starts an endless flow from each sender of a star within a time, and
+// startIncast starts an endless flow from each sender of a star within a time, and
 // the last one not before another time.
-func incast(n *lab.Network, within, last sim.Time) error {
+func startIncast(n *lab.Network, within, last sim.Time) error {
 	hosts := n.Hosts()
 	senders := len(hosts) - 1
 	starts := n.Stream("starts", 0)
@@ -90,7 +90,7 @@ func incast(n *lab.Network, within, last sim.Time) error {
 // chain connects two hosts by switches, with links of these rates and delays, that of the first host first.
 // With the variant FCN, and if PPFCs go to the ingress PE, they are a WAN: a PE, routers, a PE.
 func (t *trial) chain(cfg lab.Config, rates []sim.Rate, delays []sim.Time) (n *lab.Network, links []*lab.Port) {
-	n = t.network(cfg)
+	n = t.newNetwork(cfg)
 	from, to := n.Host(), n.Host()
 	var at lab.Node = from
 	for i, rate := range rates {

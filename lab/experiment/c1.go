@@ -20,8 +20,8 @@ var positions = Experiment{
 	shown: []Shown{{firstCut, -1}, {use, 1}, {later, -1}, {peak, -1}, {jain, 1}},
 	cases: func(s Size) (cases []Case) {
 		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
-		for _, way := range choose(s, ways, ways[:3]) {
-			for _, hop := range choose(s, []int{1, 2, 3, 4, 5}, []int{1, 3, 5}) {
+		for _, way := range chooseSize(s, ways, ways[:3]) {
+			for _, hop := range chooseSize(s, []int{1, 2, 3, 4, 5}, []int{1, 3, 5}) {
 				c := Case{At: []Coordinate{length("one way", way), number("hop", float64(hop), "")}}
 				t := scenario.Default()
 				paper40(t)
@@ -32,8 +32,8 @@ var positions = Experiment{
 					t.Topology.SlowHop, t.Topology.SlowRate = hop, 40e9
 				}
 				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: max(µs, way/10)}}
-				t.Warmup = choose(s, max(50*ms, 200*way), max(20*ms, 100*way))
-				t.Duration = choose(s, 2*t.Warmup, t.Warmup+max(20*ms, 60*way))
+				t.Warmup = chooseSize(s, max(50*ms, 200*way), max(20*ms, 100*way))
+				t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+max(20*ms, 60*way))
 				c.Scenario = t
 				cases = append(cases, c)
 			}
@@ -51,7 +51,7 @@ var positions = Experiment{
 				lab.Oracle:  0,
 			}
 			for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
-				rows = r.row(rows, c, v, firstCut, µsOf(exact[v]), 0)
+				rows = r.appendRow(rows, c, v, firstCut, µsOf(exact[v]), 0)
 			}
 			if hop.Value != lineSwitches {
 				continue
@@ -114,9 +114,10 @@ func reactionTime(hop int, link sim.Time, direct bool) sim.Time {
 
 func µsOf(t sim.Time) float64 { return float64(t) / float64(sim.Microsecond) }
 
-// row appends the comparison of a figure with the expected value, within a relative tolerance. Tolerance 0 is exact to
-// the picosecond, apart from rounding in floating point.
-func (r *Results) row(rows []check.Row, c *CaseText, v lab.Variant, figure string, want, share float64) []check.Row {
+// appendRow appends the comparison of a figure with the expected value, within a relative tolerance. Tolerance 0 is
+// exact to the picosecond, apart from rounding in floating point.
+func (r *Results) appendRow(rows []check.Row, c *CaseText, v lab.Variant, figure string, want,
+	share float64) []check.Row {
 	values := r.Values(c, v, figure)
 	if len(values) == 0 {
 		return rows
@@ -136,7 +137,7 @@ var model = Experiment{
 	shown: []Shown{{use, 1}, {later, -1}, {firstCut, -1}},
 	cases: func(s Size) (cases []Case) {
 		for _, way := range []scenario.Time{100 * µs, ms} {
-			for _, x := range choose(s, []float64{0.01, 0.25, 0.5, 0.75, 0.99}, []float64{0.01, 0.5, 0.99}) {
+			for _, x := range chooseSize(s, []float64{0.01, 0.25, 0.5, 0.75, 0.99}, []float64{0.01, 0.5, 0.99}) {
 				t := scenario.Default()
 				paper40(t)
 				instant(t)
@@ -146,7 +147,7 @@ var model = Experiment{
 				t.Topology.Trunk, t.Topology.SlowRate = 1600e9, 40e9
 				t.Topology.Distance, t.Topology.Position = way, x
 				t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: way / 10}}
-				t.Warmup = choose(s, max(100*ms, 300*way), max(60*ms, 150*way))
+				t.Warmup = chooseSize(s, max(100*ms, 300*way), max(60*ms, 150*way))
 				t.Duration = 2 * t.Warmup
 				cases = append(cases, Case{
 					At: []Coordinate{length("one way", way), number("x", x, "")}, Scenario: t,
@@ -161,8 +162,8 @@ var model = Experiment{
 			x, _ := c.Coordinate("x")
 			for _, m := range modelled {
 				if m.way == way.Value && (m.x == x.Value || m.v == lab.CNP) {
-					rows = r.row(rows, c, m.v, use, m.use, 0.1)
-					rows = r.row(rows, c, m.v, later, m.peak, 0.1)
+					rows = r.appendRow(rows, c, m.v, use, m.use, 0.1)
+					rows = r.appendRow(rows, c, m.v, later, m.peak, 0.1)
 				}
 			}
 		}

@@ -28,7 +28,7 @@ var collectives = Experiment{
 			{"all-to-all", "all-to-all", "", 0, all[1:2]},
 			{"permutation", "permutation", "", 0, all[:2]},
 		} {
-			for _, size := range choose(s, all, c.sizes) {
+			for _, size := range chooseSize(s, all, c.sizes) {
 				t := scenario.Default()
 				t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP, lab.Oracle, lab.HPCC}
 				t.Topology.Kind = "leaf-spine"

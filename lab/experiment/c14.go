@@ -20,13 +20,13 @@ var frontiers = Experiment{
 		for _, place := range networks {
 			for _, kmin := range []scenario.Size{5_000, 50_000, 500_000} {
 				for _, wide := range []scenario.Size{4, 40} {
-					for _, pmax := range choose(s, []float64{0.01, 0.05, 0.2, 1}, []float64{0.01, 0.2}) {
+					for _, pmax := range chooseSize(s, []float64{0.01, 0.05, 0.2, 1}, []float64{0.01, 0.2}) {
 						t := scenario.Default()
 						paper40(t)
 						t.Variants = []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle}
 						t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = kmin, kmin*wide, pmax
 						x, known := map[string]float64{"WAN near": 0.01, "WAN middle": 0.5, "WAN far": 0.99}[place]
-						way := choose(s, ms, 200*µs)
+						way := chooseSize(s, ms, 200*µs)
 						if known {
 							t.Topology.Kind, t.Topology.Hosts, t.Topology.Delay = "wan", 10, 0
 							t.Topology.Trunk, t.Topology.SlowRate = 1600e9, 40e9
@@ -36,8 +36,8 @@ var frontiers = Experiment{
 							t.Topology.Kind, t.Topology.Hosts, way = "star", 33, 2*µs
 							t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 32, Jitter: µs}}
 						}
-						t.Warmup = choose(s, max(100*ms, 300*way), max(20*ms, 200*way))
-						t.Duration = choose(s, 2*t.Warmup, t.Warmup+20*ms)
+						t.Warmup = chooseSize(s, max(100*ms, 300*way), max(20*ms, 200*way))
+						t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+20*ms)
 						cases = append(cases, Case{Scenario: t, At: []Coordinate{
 							word("network", place, len(place)), number("KMin", float64(kmin)/1000, "KB"),
 							number("KMax", float64(kmin*wide)/1000, "KB"), number("PMax", pmax*100, "%"),

@@ -17,7 +17,7 @@ var incast = Experiment{
 	shown: []Shown{{peak, -1}, {firstCut, -1}, {notified, 0}, {octets, 0}},
 	cases: func(s Size) (cases []Case) {
 		for _, at := range []lab.Point{lab.AtDeparture, lab.AtArrival} {
-			for _, n := range choose(s, []int{8, 32, 64, 256, 1024}, []int{8, 32, 64, 256}) {
+			for _, n := range chooseSize(s, []int{8, 32, 64, 256, 1024}, []int{8, 32, 64, 256}) {
 				t := scenario.Default()
 				instant(t)
 				t.Variants = []lab.Variant{lab.CNP, lab.CNPPolled, lab.FastCNP, lab.Oracle}
@@ -44,7 +44,8 @@ var incast = Experiment{
 			if out == nil || in == nil {
 				continue
 			}
-			a, b := r.pairs(out, lab.FastCNP, out, lab.CNP, peak), r.pairs(in, lab.FastCNP, out, lab.CNP, peak)
+			a, b := r.figurePairs(out, lab.FastCNP, out, lab.CNP, peak), r.figurePairs(in, lab.FastCNP, out, lab.CNP,
+				peak)
 			name := fmt.Sprintf("%g senders: Fast CNP beside CNP, decided at departure", n)
 			// The model had −5, −4 and −3 %, of one seed.
 			rows = change(rows, name, a, map[float64]float64{8: -5, 32: -4, 64: -3}[n], -6, -2)
@@ -76,10 +77,10 @@ var incastMessages = Experiment{
 		"proportion to the rate.",
 	shown: []Shown{{meanTime, -1}, {lastTime, -1}, {peak, -1}, {pauses, -1}, {lost, -1}, {remaining, 0}},
 	cases: func(s Size) (cases []Case) {
-		for _, rate := range choose(s, []scenario.Rate{100e9, 400e9}, []scenario.Rate{100e9}) {
+		for _, rate := range chooseSize(s, []scenario.Rate{100e9, 400e9}, []scenario.Rate{100e9}) {
 			for _, pfc := range []bool{false, true} {
-				for _, n := range choose(s, []int{8, 32, 128}, []int{8, 32}) {
-					for _, size := range choose(s, []scenario.Size{64e3, 1e6, 10e6}, []scenario.Size{64e3, 1e6}) {
+				for _, n := range chooseSize(s, []int{8, 32, 128}, []int{8, 32}) {
+					for _, size := range chooseSize(s, []scenario.Size{64e3, 1e6, 10e6}, []scenario.Size{64e3, 1e6}) {
 						if int64(size)*int64(n) <= 500e6 {
 							cases = append(cases, incastOf(rate, pfc, n, size))
 						}

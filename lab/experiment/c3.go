@@ -33,13 +33,14 @@ var leafSpine = Experiment{
 		{"unfinished, over 1000 KB", 0},
 	},
 	cases: func(s Size) (cases []Case) {
-		for _, sizes := range choose(s, []string{"WebSearch", "FB_Hadoop", "AliStorage2019"}, []string{"FB_Hadoop"}) {
-			for _, c := range choose(s, []mix{{0.3, false}, {0.5, false}, {0.8, false}, {0.3, true}, {0.5, true}},
+		for _, sizes := range chooseSize(s, []string{"WebSearch", "FB_Hadoop", "AliStorage2019"},
+			[]string{"FB_Hadoop"}) {
+			for _, c := range chooseSize(s, []mix{{0.3, false}, {0.5, false}, {0.8, false}, {0.3, true}, {0.5, true}},
 				[]mix{{0.5, false}, {0.5, true}}) {
 				t := scenario.Default()
 				t.Variants = []lab.Variant{lab.None, lab.CNP, lab.Proxy, lab.FastCNP, lab.Oracle, lab.HPCC}
 				t.Topology.Kind = "leaf-spine"
-				t.Topology.Leaves, t.Topology.Hosts = 8, choose(s, 16, 8)
+				t.Topology.Leaves, t.Topology.Hosts = 8, chooseSize(s, 16, 8)
 				t.Topology.Spines = t.Topology.Hosts / 2
 				scaled(t)
 				sonic(t)
@@ -51,7 +52,7 @@ var leafSpine = Experiment{
 					t.Traffic = append(t.Traffic, scenario.Traffic{Kind: "bursts", Senders: 60, Size: 64e3, Load: 0.02})
 				}
 				t.Warmup = ms / 2
-				t.Duration = choose(s, 10*ms, 2*ms)
+				t.Duration = chooseSize(s, 10*ms, 2*ms)
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					word("sizes", sizes, 0), number("load", c.load*100, "%"), with,
 				}})

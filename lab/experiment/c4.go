@@ -19,14 +19,15 @@ var longHaul = Experiment{
 		{goodput, 1}, {use, 1}, {later, -1}, {peak, -1}, {firstCut, -1}, {lost, -1}, {pauses, -1}, {jain, 1},
 	},
 	cases: func(s Size) (cases []Case) {
-		for _, way := range choose(s, []scenario.Time{ms, 3 * ms, 10 * ms}, []scenario.Time{ms}) {
-			for _, x := range choose(s, []float64{0.1, 0.5, 0.9, 1}, []float64{0.1, 0.9, 1}) {
-				for _, guard := range choose(s, []string{"unlimited", "64 MB", "PFC"}, []string{"unlimited", "PFC"}) {
+		for _, way := range chooseSize(s, []scenario.Time{ms, 3 * ms, 10 * ms}, []scenario.Time{ms}) {
+			for _, x := range chooseSize(s, []float64{0.1, 0.5, 0.9, 1}, []float64{0.1, 0.9, 1}) {
+				for _, guard := range chooseSize(s, []string{"unlimited", "64 MB", "PFC"}, []string{"unlimited",
+					"PFC"}) {
 					t := scenario.Default()
 					t.Variants = []lab.Variant{lab.CNP, lab.FastCNP, lab.FCN, lab.PPFCAndCNP, lab.Oracle}
-					host := choose(s, scenario.Rate(100e9), 10e9)
+					host := chooseSize(s, scenario.Rate(100e9), 10e9)
 					t.Topology.Kind, t.Topology.Rate = "two-dc", host
-					t.Topology.Leaves, t.Topology.Spines, t.Topology.Hosts = 2, 2, choose(s, 8, 4)
+					t.Topology.Leaves, t.Topology.Spines, t.Topology.Hosts = 2, 2, chooseSize(s, 8, 4)
 					hosts := t.Topology.Leaves * t.Topology.Hosts
 					t.Topology.Trunk = host * scenario.Rate(hosts) // no congestion before P
 					t.Topology.WAN = 2 * t.Topology.Trunk          // which tunnels make longer
@@ -34,7 +35,7 @@ var longHaul = Experiment{
 					unit := scenario.Size(float64(host) / 40e9 * 1e6) // of RED, for a flow's worth of rate
 					t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = unit, 10*unit, 0.05
 					t.Reaction.Additive = host / 1000
-					t.Host.Payload = choose(s, 4096, 1024)
+					t.Host.Payload = chooseSize(s, 4096, 1024)
 					place := fmt.Sprintf("P at %g", x)
 					if x == 1 {
 						t.Topology.Position = 0.5
@@ -48,7 +49,7 @@ var longHaul = Experiment{
 					case "64 MB":
 						t.Switch.Buffer = 64_000_000
 					case "PFC": // buffers of two round trips of a trunk, or Bifrost's 286 MB
-						t.Variants = choose(s, append([]lab.Variant{lab.None}, t.Variants...),
+						t.Variants = chooseSize(s, append([]lab.Variant{lab.None}, t.Variants...),
 							[]lab.Variant{lab.None, lab.CNP, lab.FastCNP})
 						t.Switch.PFC, t.Switch.Buffer, t.Switch.Alpha = true, 286_000_000, 4
 						bits := 2*float64(t.Topology.Trunk)*float64(way)/1e12 + 2e6
@@ -59,8 +60,8 @@ var longHaul = Experiment{
 							Hold: unit, Stop: 10 * unit, Resume: unit / 2, Pause: ms, Interval: 50 * µs, To: "ingress",
 						}
 					}
-					t.Warmup = choose(s, max(100*ms, 30*way), 60*ms)
-					t.Duration = choose(s, 2*t.Warmup, 100*ms)
+					t.Warmup = chooseSize(s, max(100*ms, 30*way), 60*ms)
+					t.Duration = chooseSize(s, 2*t.Warmup, 100*ms)
 					cases = append(cases, Case{Scenario: t, At: []Coordinate{
 						length("one way", way), word("congested", place, int(x*10)), word("buffer", guard, len(guard)),
 					}})

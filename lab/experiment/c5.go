@@ -24,7 +24,7 @@ var mixed = Experiment{
 		"one; or that of a router, from which a near and a far PE are reached.",
 	shown: []Shown{{firstGoodput, 0}, {secondGoodput, 0}, {jain, 1}, {use, 1}, {later, -1}, {mean, 0}},
 	cases: func(s Size) (cases []Case) {
-		for _, way := range choose(s, []scenario.Time{ms, 3 * ms}, []scenario.Time{ms}) {
+		for _, way := range chooseSize(s, []scenario.Time{ms, 3 * ms}, []scenario.Time{ms}) {
 			for _, near := range []bool{true, false} {
 				t := scenario.Default()
 				t.Variants = []lab.Variant{lab.CNP, lab.FCN, lab.FastCNP, lab.Oracle}
@@ -49,7 +49,7 @@ var mixed = Experiment{
 					}
 				}
 				t.Traffic = []scenario.Traffic{long, short}
-				t.Warmup = choose(s, 200*ms, 60*ms)
+				t.Warmup = chooseSize(s, 200*ms, 60*ms)
 				t.Duration = 2 * t.Warmup
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					length("one way", way), word("shared port", place, len(place)&1),
@@ -75,7 +75,7 @@ var mixed = Experiment{
 					long.Pairs, short.Pairs = append(long.Pairs, far), append(short.Pairs, here)
 				}
 				t.Traffic = []scenario.Traffic{long, short}
-				t.Warmup = choose(s, 200*ms, 60*ms)
+				t.Warmup = chooseSize(s, 200*ms, 60*ms)
 				t.Duration = 2 * t.Warmup
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					length("one way", way), word("shared port", place, 2+len(place)&1),
@@ -89,7 +89,7 @@ var mixed = Experiment{
 // silent returns the cases of C6 in which proxies and PEs forget: each flow sends a packet in 10 ms, and after the
 // third answer its queue pair is known.
 func silent(s Size) (cases []Case) {
-	for _, flows := range choose(s, []int{100, 1000, 10_000, 100_000}, []int{100, 1000, 10_000}) {
+	for _, flows := range chooseSize(s, []int{100, 1000, 10_000, 100_000}, []int{100, 1000, 10_000}) {
 		for _, idle := range []scenario.Time{0, 5 * ms} {
 			t := scenario.Default()
 			t.Variants = []lab.Variant{lab.CNP, lab.Proxy, lab.FCN}
@@ -125,7 +125,7 @@ var labels = Experiment{
 	shown: []Shown{{goodput, 1}, {use, 1}, {later, -1}, {jain, 1}, {unlabelled, 0}, {notified, 0}, {firstCut, -1},
 		{astray, -1}, {unlearned, -1}, {"FCNs", 0}, {"messages to proxies", 0}},
 	cases: func(s Size) (cases []Case) {
-		flows := choose(s, 256, 32)
+		flows := chooseSize(s, 256, 32)
 		for _, share := range []int{100, 75, 50, 25, 10} {
 			t := scenario.Default()
 			t.Variants = []lab.Variant{lab.CNP, lab.FCN, lab.FastCNP}
@@ -138,7 +138,7 @@ var labels = Experiment{
 			t.Switch.Labels = max(flows*share/100, 1)
 			t.Reaction.Additive = 1e6
 			t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: ms / 10}}
-			t.Warmup = choose(s, 200*ms, 100*ms)
+			t.Warmup = chooseSize(s, 200*ms, 100*ms)
 			t.Duration = 2 * t.Warmup
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{
 				number("flows", float64(flows), ""), number("with a label", float64(share), "%"),
@@ -169,7 +169,7 @@ var proxies = Experiment{
 				t.Topology.Delay, t.Topology.Proxy = 5*µs, away
 				t.Switch.Cold = cold
 				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: µs}}
-				t.Duration = choose(s, 50*ms, 20*ms)
+				t.Duration = chooseSize(s, 50*ms, 20*ms)
 				t.Warmup = t.Duration / 2
 				knows := "all queue pairs"
 				if cold {
@@ -216,7 +216,7 @@ var several = Experiment{
 						short.Pairs = append(short.Pairs, [2]int{2*i + 1, 2*i + 3})
 					}
 					t.Traffic = []scenario.Traffic{long, short}
-					t.Warmup = choose(s, 100*ms, 30*ms)
+					t.Warmup = chooseSize(s, 100*ms, 30*ms)
 					t.Duration = 3 * t.Warmup
 					cases = append(cases, Case{Scenario: t, At: []Coordinate{
 						number("PMax", pmax*100, "%"), number("ports", float64(ports), ""),

@@ -26,13 +26,13 @@ var pausing = Experiment{
 				Hold: 100_000, Stop: 300_000, Resume: 50_000, Pause: pause, Interval: 5 * µs, To: "sender",
 			}
 			t.Switch.NotifyLoss = loss
-			t.Duration = choose(s, 100*ms, 20*ms)
+			t.Duration = chooseSize(s, 100*ms, 20*ms)
 			t.Warmup = t.Duration / 4
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{
 				number("lost at each switch", loss*100, "%"), length("pause", pause),
 			}})
 		}
-		for _, pause := range choose(s, []scenario.Time{5 * µs, 20 * µs, 100 * µs, 300 * µs, ms},
+		for _, pause := range chooseSize(s, []scenario.Time{5 * µs, 20 * µs, 100 * µs, 300 * µs, ms},
 			[]scenario.Time{20 * µs, 100 * µs, ms}) {
 			add(0, pause)
 		}
@@ -75,7 +75,7 @@ var circle = Experiment{
 					around.Pairs = append(around.Pairs, [2]int{2 * i, (2*i + 5) % 10})
 				}
 				t.Traffic = []scenario.Traffic{around}
-				t.Duration = choose(s, 100*ms, 20*ms)
+				t.Duration = chooseSize(s, 100*ms, 20*ms)
 				t.Warmup = t.Duration / 2
 				dog := "none"
 				if wait > 0 {
@@ -123,7 +123,7 @@ var sins = Experiment{
 		for _, others := range []int{0, 2, 4} {
 			t := victim(others)
 			t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP}
-			t.Duration = choose(s, 200*ms, 60*ms)
+			t.Duration = chooseSize(s, 200*ms, 60*ms)
 			t.Warmup = t.Duration / 4
 			at := number("senders at the third leaf", float64(others), "")
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{at}})
@@ -138,7 +138,7 @@ var sins = Experiment{
 			}
 			// The sign alone is known: DCQCN gives the victim more.
 			rows = change(rows, c.Name+": gain of the victim by DCQCN",
-				r.pairs(c, lab.CNP, c, lab.None, secondGoodput), 100, 10, 10_000)
+				r.figurePairs(c, lab.CNP, c, lab.None, secondGoodput), 100, 10, 10_000)
 		}
 		return rows
 	},

@@ -17,7 +17,7 @@ var byTrace = Experiment{
 		{use, 1}, {mean, 0}, {high, 0}, {peak, -1}, {goodput, 1}, {firstCut, -1}, {jain, 1}, {octets, -1},
 	},
 	cases: func(s Size) (cases []Case) {
-		for _, n := range choose(s, []int{2, 16, 64}, []int{4, 16}) {
+		for _, n := range chooseSize(s, []int{2, 16, 64}, []int{4, 16}) {
 			for _, every := range []scenario.Time{30 * µs, 300 * µs} {
 				t := scenario.Default()
 				t.Variants = []lab.Variant{
@@ -29,7 +29,7 @@ var byTrace = Experiment{
 				t.Host.Interval = every
 				t.Reaction.RTT = 30 * µs
 				t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: µs}}
-				t.Warmup = choose(s, 5*ms, 2*ms)
+				t.Warmup = chooseSize(s, 5*ms, 2*ms)
 				t.Duration = 3 * t.Warmup
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					number("flows", float64(n), ""), length("one Fast CNP in", every),
@@ -82,8 +82,8 @@ var deployment = Experiment{
 						t.Traffic = append(t.Traffic, h)
 					}
 				}
-				t.Warmup = choose(s, 100*ms, 40*ms)
-				t.Duration = choose(s, 300*ms, 80*ms)
+				t.Warmup = chooseSize(s, 100*ms, 40*ms)
+				t.Duration = chooseSize(s, 300*ms, 80*ms)
 				at := []Coordinate{
 					length("links of", leg), number("do not understand", float64(old), fmt.Sprintf("of %d", senders)),
 					length("sender joins", c.join),
@@ -109,7 +109,7 @@ var limits = Experiment{
 		{octets, -1}, {"congested packets", 0},
 	},
 	cases: func(s Size) (cases []Case) {
-		senders := choose(s, []int{32, 128}, []int{32})
+		senders := chooseSize(s, []int{32, 128}, []int{32})
 		add := func(n int, what Coordinate, set func(*scenario.Scenario)) {
 			t := scenario.Default()
 			t.Variants = []lab.Variant{lab.CNP, lab.Proxy, lab.FastCNP, lab.Oracle}
@@ -124,20 +124,20 @@ var limits = Experiment{
 		}
 		for _, n := range senders {
 			add(n, word("change", "none", 0), func(*scenario.Scenario) {})
-			for _, every := range choose(s, []scenario.Time{4 * µs, 10 * µs, 200 * µs, ms},
+			for _, every := range chooseSize(s, []scenario.Time{4 * µs, 10 * µs, 200 * µs, ms},
 				[]scenario.Time{4 * µs, ms}) {
 				add(n, length("interval of a flow", every), func(t *scenario.Scenario) { t.Host.Interval = every })
 			}
 			// A limit of one node: the switch for Fast CNPs, the receiver for CNPs.
-			for _, most := range choose(s, []float64{1e5, 3e5, 1e6, 3e6, 1e7}, []float64{1e5, 1e6}) {
+			for _, most := range chooseSize(s, []float64{1e5, 3e5, 1e6, 3e6, 1e7}, []float64{1e5, 1e6}) {
 				add(n, number("notifications of a node", most, "a second"), func(t *scenario.Scenario) {
 					t.Switch.NotifyLimit, t.Host.CNPLimit = most, most
 				})
 			}
-			for _, loss := range choose(s, []float64{0.001, 0.01, 0.1}, []float64{0.1}) {
+			for _, loss := range chooseSize(s, []float64{0.001, 0.01, 0.1}, []float64{0.1}) {
 				add(n, number("lost", loss*100, "%"), func(t *scenario.Scenario) { t.Switch.NotifyLoss = loss })
 			}
-			for _, wait := range choose(s, []scenario.Time{3 * µs, 10 * µs, 30 * µs, 100 * µs},
+			for _, wait := range chooseSize(s, []scenario.Time{3 * µs, 10 * µs, 30 * µs, 100 * µs},
 				[]scenario.Time{10 * µs, 100 * µs}) {
 				add(n, length("a switch takes", wait), func(t *scenario.Scenario) { t.Switch.NotifyDelay = wait })
 			}

@@ -40,8 +40,8 @@ func (s Size) seeds() int {
 	return 10
 }
 
-// choose returns one of two values by size.
-func choose[T any](s Size, full, quick T) T {
+// chooseSize returns one of two values by size.
+func chooseSize[T any](s Size, full, quick T) T {
 	if s == Quick {
 		return quick
 	}

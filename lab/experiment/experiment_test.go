@@ -173,8 +173,8 @@ func TestOtherMessages(t *testing.T) {
 	}
 	c := r.In("X")[0]
 	shown := Shown{meanTime, -1}
-	require.Equal(t, "better", r.against(c, lab.FastCNP, shown))
-	require.Empty(t, r.against(c, lab.None, shown))
+	require.Equal(t, "better", r.formatAgainst(c, lab.FastCNP, shown))
+	require.Empty(t, r.formatAgainst(c, lab.None, shown))
 	cell, _ := r.Cell(c, lab.None, meanTime)
 	require.Equal(t, "50 (3 unfinished)", cell)
 }
@@ -267,7 +267,7 @@ func TestPage(t *testing.T) {
 func TestFiles(t *testing.T) {
 	r := &Results{Commit: "c0ffee", Size: "quick"}
 	for _, c := range positions.Cases(Quick, 1) {
-		text := wiretest.Must(c.text())(t)
+		text := wiretest.Must(c.caseText())(t)
 		r.Cases = append(r.Cases, text)
 		for _, row := range []struct {
 			v lab.Variant
@@ -279,7 +279,7 @@ func TestFiles(t *testing.T) {
 			})
 		}
 	}
-	p := r.page()
+	p := r.buildPage()
 	rows := func(url template.URL) [][]string {
 		text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(url), "data:text/csv;base64,"))
 		require.NoError(t, err)
@@ -331,7 +331,7 @@ func TestFrontier(t *testing.T) {
 
 // The scenarios shown over time are valid too.
 func TestMovings(t *testing.T) {
-	for _, m := range movings() {
+	for _, m := range movingCases() {
 		short, err := Short(m.scenario)
 		require.NoError(t, err)
 		_, err = scenario.Read(short)

@@ -175,9 +175,9 @@ func (v verdict) Change() string {
 }
 
 // Page writes the results as one page without anything else.
-func (r *Results) Page(w io.Writer) error { return pageTemplate.Execute(w, r.page()) }
+func (r *Results) Page(w io.Writer) error { return pageTemplate.Execute(w, r.buildPage()) }
 
-func (r *Results) page() *page {
+func (r *Results) buildPage() *page {
 	p := &page{Commit: r.Commit, Size: r.Size, Runs: len(r.Runs), Missing: r.Missing()}
 	var seeds []string
 	for _, c := range r.Cases {
@@ -188,7 +188,7 @@ func (r *Results) page() *page {
 	p.Seeds = strings.Join(seeds, " or ")
 	p.Maps, p.MapCSV = r.maps()
 	if cases := r.In(positions.ID); len(cases) > 0 {
-		p.MapLine = cases[0].conditions()
+		p.MapLine = cases[0].formatConditions()
 	}
 	for _, network := range networks {
 		if f, ok := r.frontier(network); ok {
@@ -196,9 +196,9 @@ func (r *Results) page() *page {
 		}
 	}
 	if cases := r.In(frontiers.ID); len(cases) > 0 {
-		p.FrontierLine, p.FrontierCSV = cases[0].conditions(), r.table2csv(&frontiers)
+		p.FrontierLine, p.FrontierCSV = cases[0].formatConditions(), r.table2csv(&frontiers)
 	}
-	p.Moments = r.moments()
+	p.Moments = r.allMoments()
 	for _, e := range All() {
 		if len(r.In(e.ID)) > 0 {
 			p.Experiments = append(p.Experiments, r.pageExperiment(&e))
@@ -217,7 +217,7 @@ func (r *Results) page() *page {
 		})
 	}
 	p.RowsCSV = asCSV(table)
-	p.Nothing, p.Worse = r.verdicts()
+	p.Nothing, p.Worse = r.allVerdicts()
 	table = [][]string{{
 		"verdict", "experiment", "case", "figure", "change, %", "from", "to", "seeds", "commit", "line",
 	}}
@@ -228,7 +228,7 @@ func (r *Results) page() *page {
 		for _, v := range kind.verdicts {
 			table = append(table, []string{
 				kind.name, v.Experiment, v.Case, v.Figure, fmt.Sprint(v.change), fmt.Sprint(v.from), fmt.Sprint(v.to),
-				fmt.Sprint(v.seeds), r.commit(v.of), v.of.conditions(),
+				fmt.Sprint(v.seeds), r.commit(v.of), v.of.formatConditions(),
 			})
 		}
 	}
@@ -280,7 +280,7 @@ func (r *Results) maps() ([]heatMap, template.URL) {
 	table := [][]string{{"map", "unit", "hop", "one way", "value", "case", "commit", "line"}}
 	share := func(figure string) func(*CaseText) (float64, float64, bool) {
 		return func(c *CaseText) (float64, float64, bool) {
-			x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, figure))
+			x, ok := medianOf(r.Ratios(c, lab.FastCNP, lab.CNP, figure))
 			return x * 100, 1 - x, ok
 		}
 	}
@@ -327,12 +327,12 @@ func (r *Results) maps() ([]heatMap, template.URL) {
 				})
 				if i >= 0 {
 					if x, gain, ok := k.of(cases[i]); ok {
-						cell = colour(gain)
+						cell = gainColour(gain)
 						cell.Text, cell.Title = fmt.Sprintf(k.format, x), cases[i].Name
 						some = true
 						table = append(table, []string{
 							k.title, k.unit, hop.Text, way.Text, fmt.Sprint(x), cases[i].Name, r.commit(cases[i]),
-							cases[i].conditions(),
+							cases[i].formatConditions(),
 						})
 					}
 				}
@@ -347,8 +347,8 @@ func (r *Results) maps() ([]heatMap, template.URL) {
 	return all, asCSV(table)
 }
 
-// colour returns a cell for a gain; less than 2 % is none.
-func colour(gain float64) heatCell {
+// gainColour returns a cell for a gain; less than 2 % is none.
+func gainColour(gain float64) heatCell {
 	c := heatCell{Class: "same", Strength: min(int(math.Abs(gain)*60)+8, 68)}
 	switch {
 	case gain > 0.02:
@@ -359,7 +359,7 @@ func colour(gain float64) heatCell {
 	return c
 }
 
-func middle(values []float64) (float64, bool) {
+func medianOf(values []float64) (float64, bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
@@ -370,10 +370,10 @@ func middle(values []float64) (float64, bool) {
 // difference returns the median difference of a figure between Fast CNPs and CNPs.
 func difference(r *Results, c *CaseText, figure string) (float64, bool) {
 	var all []float64
-	for _, p := range r.pairs(c, lab.FastCNP, c, lab.CNP, figure) {
+	for _, p := range r.figurePairs(c, lab.FastCNP, c, lab.CNP, figure) {
 		all = append(all, p[0]-p[1])
 	}
-	return middle(all)
+	return medianOf(all)
 }
 
 // The size of figures in their own units.
@@ -446,8 +446,8 @@ func sizeText(kb float64) string {
 	return fmt.Sprintf("%g KB", kb)
 }
 
-// moments returns the runs over time.
-func (r *Results) moments() (all []moment) {
+// allMoments returns the runs over time.
+func (r *Results) allMoments() (all []moment) {
 	for i := 0; i < len(r.Series); {
 		same := r.Series[i:]
 		if j := slices.IndexFunc(same, func(s Series) bool { return s.Name != r.Series[i].Name }); j > 0 {
@@ -505,7 +505,7 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 				variants = append(variants, v)
 			}
 		}
-		lines := c.conditions()
+		lines := c.formatConditions()
 		i := slices.IndexFunc(p.Conditions, func(d condition) bool { return d.Lines == lines })
 		if i < 0 {
 			p.Conditions = append(p.Conditions, condition{c.Name, lines})
@@ -526,7 +526,7 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 				if ok {
 					some = some || m != 0 || to != 0
 					cell.Median = scenario.Figure(m)
-					cell.Class = r.against(c, v, shown)
+					cell.Class = r.formatAgainst(c, v, shown)
 				}
 				row.Cells = append(row.Cells, cell)
 			}
@@ -539,12 +539,12 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 	return p
 }
 
-// gains returns the improvement of a figure of a variant over CNPs, in percent, seed by seed, with bounds. Figures that
-// leave out unfinished messages are not compared.
-func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
+// figureGain returns the improvement of a figure of a variant over CNPs, in percent, seed by seed, with bounds.
+// Figures that leave out unfinished messages are not compared.
+func (r *Results) figureGain(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
-	_, fewer := r.without(c, v, s.Figure)
-	_, fewerByCNP := r.without(c, lab.CNP, s.Figure)
+	_, fewer := r.meanWithout(c, v, s.Figure)
+	_, fewerByCNP := r.meanWithout(c, lab.CNP, s.Figure)
 	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP {
 		return 0, 0, 0, false
 	}
@@ -558,12 +558,12 @@ func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float6
 // enough is the gain, in percent, that counts as one.
 const enough = 5
 
-// against returns better or worse if both bounds exceed enough, otherwise nothing.
-func (r *Results) against(c *CaseText, v lab.Variant, s Shown) string {
+// formatAgainst returns better or worse if both bounds exceed enough, otherwise nothing.
+func (r *Results) formatAgainst(c *CaseText, v lab.Variant, s Shown) string {
 	if v == lab.CNP {
 		return ""
 	}
-	_, from, to, ok := r.gains(c, v, s)
+	_, from, to, ok := r.figureGain(c, v, s)
 	switch {
 	case ok && from > enough:
 		return "better"
@@ -573,9 +573,9 @@ func (r *Results) against(c *CaseText, v lab.Variant, s Shown) string {
 	return ""
 }
 
-// verdicts returns the cases in which no figure is better with Fast CNPs than with CNPs, and the figures that are
+// allVerdicts returns the cases in which no figure is better with Fast CNPs than with CNPs, and the figures that are
 // worse. The time of the first cut does not count: it is a property of the signal, not a result of it.
-func (r *Results) verdicts() (nothing, worse []verdict) {
+func (r *Results) allVerdicts() (nothing, worse []verdict) {
 	for _, e := range All() {
 		if e.ID == frontiers.ID {
 			continue
@@ -584,7 +584,7 @@ func (r *Results) verdicts() (nothing, worse []verdict) {
 			some, any := false, false
 			best := verdict{gain: math.Inf(-1)}
 			for _, s := range e.shown {
-				m, from, to, ok := r.gains(c, lab.FastCNP, s)
+				m, from, to, ok := r.figureGain(c, lab.FastCNP, s)
 				if !ok || strings.HasPrefix(s.Figure, "onset") || s.Figure == octets || s.Figure == notified {
 					continue
 				}

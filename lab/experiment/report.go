@@ -33,11 +33,11 @@ func (r *Results) Print(w io.Writer) error {
 			if i == 0 {
 				fmt.Fprintf(out, "%s: %s\n%s\n\n", e.ID, e.Title, scenario.Wrapped(e.Asks))
 			}
-			if lines := c.conditions(); lines != before {
+			if lines := c.formatConditions(); lines != before {
 				fmt.Fprintf(out, "%s\n\n", lines)
 				before = lines
 			}
-			r.table(out, &e, c)
+			r.writeTable(out, &e, c)
 		}
 	}
 	if rows := r.Rows(); len(rows) > 0 {
@@ -49,8 +49,8 @@ func (r *Results) Print(w io.Writer) error {
 	return err
 }
 
-// conditions returns the lines of all variants, with their common part once.
-func (c *CaseText) conditions() string {
+// formatConditions returns the lines of all variants, with their common part once.
+func (c *CaseText) formatConditions() string {
 	var lines []string
 	for _, v := range c.Variants {
 		lines = append(lines, c.Lines[v.String()])
@@ -94,15 +94,15 @@ func (r *Results) formatUnfinished(c *CaseText, v lab.Variant, figure string, fr
 	if n, all := len(r.Values(c, v, figure)), len(r.selectRuns(c, v)); 0 < n && n < all {
 		parts = append(parts, fmt.Sprintf("%d of %d seeds", n, all))
 	}
-	if n, some := r.without(c, v, figure); some {
+	if n, some := r.meanWithout(c, v, figure); some {
 		parts = append(parts, scenario.Figure(n)+" unfinished")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// without returns the number of unfinished messages that a figure leaves out, and reports whether there are some in any
-// run.
-func (r *Results) without(c *CaseText, v lab.Variant, figure string) (n float64, some bool) {
+// meanWithout returns the number of unfinished messages that a figure leaves out, and reports whether there are some
+// in any run.
+func (r *Results) meanWithout(c *CaseText, v lab.Variant, figure string) (n float64, some bool) {
 	if figure != meanTime && figure != lastTime && figure != ended {
 		return 0, false
 	}
@@ -110,8 +110,8 @@ func (r *Results) without(c *CaseText, v lab.Variant, figure string) (n float64,
 	return n, most > 0
 }
 
-// table writes the table of a case.
-func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
+// writeTable writes the table of a case.
+func (r *Results) writeTable(out *strings.Builder, e *Experiment, c *CaseText) {
 	table := [][]string{{c.Name, ""}}
 	for _, v := range c.Variants {
 		table[0] = append(table[0], v.String())

@@ -57,8 +57,8 @@ func Unit(figure string) string {
 	return ""
 }
 
-// figures returns the figures of a result that the case's experiment shows.
-func (c *Case) figures(r *scenario.Result) Figures {
+// runFigures returns the figures of a result that the case's experiment shows.
+func (c *Case) runFigures(r *scenario.Result) Figures {
 	f := Figures{later: float64(r.Queue.Max()) / 1000}
 	for _, m := range scenario.Metrics() {
 		f[m.Name] = m.Of(r)
@@ -140,9 +140,9 @@ type job struct {
 	seed    uint64
 }
 
-// jobs returns the runs of the plan. Every Of-th run is in a share, so that shares take about as long as each
+// ownJobs returns the runs of the plan. Every Of-th run is in a share, so that shares take about as long as each
 // other.
-func (p *Plan) jobs() (mine []job) {
+func (p *Plan) ownJobs() (mine []job) {
 	n := 0
 	for i := range p.Cases {
 		c := &p.Cases[i]
@@ -160,13 +160,13 @@ func (p *Plan) jobs() (mine []job) {
 // Run runs the plan, as many runs at a time as there are processors, and calls progress with the share that is
 // done. If ctx ends, the results are those until then, with the error of ctx. Runs that ended are whole.
 func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(done float64)) (*Results, error) {
-	jobs := p.jobs()
+	jobs := p.ownJobs()
 	runs := make([]*Run, len(jobs))
 	errs := make([]error, len(jobs))
 	var lock sync.Mutex
 	done := 0
 	scenario.Each(ctx, len(jobs), func(i int) {
-		runs[i], errs[i] = jobs[i].run(ctx)
+		runs[i], errs[i] = jobs[i].runJob(ctx)
 		lock.Lock()
 		done++
 		progress(float64(done) / float64(len(jobs)))
@@ -174,7 +174,7 @@ func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(
 	})
 	r := &Results{Commit: commit, Size: size.String()}
 	for i := range p.Cases {
-		text, err := p.Cases[i].text()
+		text, err := p.Cases[i].caseText()
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(
 	return r, ctx.Err()
 }
 
-func (j *job) run(ctx context.Context) (*Run, error) {
+func (j *job) runJob(ctx context.Context) (*Run, error) {
 	s := *j.c.Scenario
 	s.Variants, s.Seeds = []lab.Variant{j.variant}, []uint64{j.seed}
 	results, err := s.Run(ctx, func(float64) {})
@@ -205,12 +205,12 @@ func (j *job) run(ctx context.Context) (*Run, error) {
 	r := &results[0]
 	return &Run{
 		Experiment: j.c.Experiment, Case: j.c.Name, Variant: j.variant, Seed: j.seed,
-		Figures: j.c.figures(r), Port: r.Port, Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
+		Figures: j.c.runFigures(r), Port: r.Port, Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
 	}, nil
 }
 
-// text returns the case in words.
-func (c *Case) text() (CaseText, error) {
+// caseText returns the case in words.
+func (c *Case) caseText() (CaseText, error) {
 	short, err := Short(c.Scenario)
 	t := CaseText{
 		Experiment: c.Experiment, Name: c.Name, At: c.At, Lines: map[string]string{}, Scenario: short,
@@ -224,29 +224,29 @@ func (c *Case) text() (CaseText, error) {
 
 // Short returns the JSON of a scenario without default values. [scenario.Read] returns the same scenario.
 func Short(s *scenario.Scenario) (json.RawMessage, error) {
-	full, err := plain(s)
+	full, err := plainValue(s)
 	if err != nil {
 		return nil, err
 	}
-	usual, err := plain(scenario.Default())
+	usual, err := plainValue(scenario.Default())
 	if err != nil {
 		return nil, err
 	}
-	short, _ := without(full, usual)
+	short, _ := withoutUsual(full, usual)
 	if traffic, ok := short.(map[string]any)["traffic"].([]any); ok {
-		none, err := plain(scenario.Traffic{})
+		none, err := plainValue(scenario.Traffic{})
 		if err != nil {
 			return nil, err
 		}
 		for i := range traffic {
-			traffic[i], _ = without(traffic[i], none)
+			traffic[i], _ = withoutUsual(traffic[i], none)
 		}
 	}
 	return json.Marshal(short)
 }
 
-// plain returns a value as maps, lists, texts and numbers.
-func plain(v any) (out any, err error) {
+// plainValue returns a value as maps, lists, texts and numbers.
+func plainValue(v any) (out any, err error) {
 	text, err := json.Marshal(v)
 	if err == nil {
 		err = json.Unmarshal(text, &out)
@@ -254,8 +254,8 @@ func plain(v any) (out any, err error) {
 	return out, err
 }
 
-// without returns a value without the members that are the same in another one, and whether all are.
-func without(v, usual any) (rest any, same bool) {
+// withoutUsual returns a value without the members that are the same in another one, and whether all are.
+func withoutUsual(v, usual any) (rest any, same bool) {
 	members, ok := v.(map[string]any)
 	if !ok {
 		a, errA := json.Marshal(v)
@@ -265,7 +265,7 @@ func without(v, usual any) (rest any, same bool) {
 	other, _ := usual.(map[string]any)
 	out := map[string]any{}
 	for name, m := range members {
-		if rest, same := without(m, other[name]); !same {
+		if rest, same := withoutUsual(m, other[name]); !same {
 			out[name] = rest
 		}
 	}
@@ -409,7 +409,7 @@ func isQuantile(figure string) bool { return strings.HasSuffix(figure, " %") }
 
 // Ratios returns a figure of a variant divided by the same of another one, seed by seed.
 func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratios []float64) {
-	for _, p := range r.pairs(c, v, c, than, figure) {
+	for _, p := range r.figurePairs(c, v, c, than, figure) {
 		if p[1] != 0 {
 			ratios = append(ratios, p[0]/p[1])
 		}
@@ -417,9 +417,10 @@ func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratio
 	return ratios
 }
 
-// pairs returns a figure of a variant in a case, and of another one, of each seed that has both: they saw the same
-// random numbers. There are none of a quantile that a run lacks.
-func (r *Results) pairs(c *CaseText, v lab.Variant, d *CaseText, than lab.Variant, figure string) (all [][2]float64) {
+// figurePairs returns a figure of a variant in a case, and of another one, of each seed that has both: they saw the
+// same random numbers. There are none of a quantile that a run lacks.
+func (r *Results) figurePairs(c *CaseText, v lab.Variant, d *CaseText, than lab.Variant, figure string) (
+	all [][2]float64) {
 	other := map[uint64]float64{}
 	for _, i := range r.selectRuns(d, than) {
 		if x, ok := r.Runs[i].Figures[figure]; ok {

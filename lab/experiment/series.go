@@ -31,8 +31,8 @@ type moving struct {
 	every    sim.Time
 }
 
-// movings returns the scenarios shown over time.
-func movings() []moving {
+// movingCases returns the scenarios shown over time.
+func movingCases() []moving {
 	star := scenario.Default()
 	star.Name = "an incast of 32 senders, 100 Gbit/s, links of 1 µs"
 	star.Topology.Kind, star.Topology.Hosts = "star", 33
@@ -58,7 +58,7 @@ func movings() []moving {
 
 // AddSeries runs an incast and a WAN, and adds how they went over time to the results.
 func (r *Results) AddSeries(ctx context.Context) error {
-	for _, m := range movings() {
+	for _, m := range movingCases() {
 		s := m.scenario
 		s.Seeds = []uint64{1}
 		short, err := Short(s)
@@ -75,9 +75,9 @@ func (r *Results) AddSeries(ctx context.Context) error {
 				Every: µsOf(m.every), Notices: run.Notice,
 			}
 			for i := range run.Queue {
-				out.Queue = append(out.Queue, rounded(float64(run.Queue[i])/1000))
-				out.Use = append(out.Use, rounded(run.Use[i]*100))
-				out.Rate = append(out.Rate, rounded(run.Rate[i]/1e9))
+				out.Queue = append(out.Queue, roundFigure(float64(run.Queue[i])/1000))
+				out.Use = append(out.Use, roundFigure(run.Use[i]*100))
+				out.Rate = append(out.Rate, roundFigure(run.Rate[i]/1e9))
 			}
 			r.Series = append(r.Series, out)
 		}
@@ -85,5 +85,5 @@ func (r *Results) AddSeries(ctx context.Context) error {
 	return nil
 }
 
-// rounded returns a number with two digits after the point.
-func rounded(x float64) float64 { return math.Round(x*100) / 100 }
+// roundFigure returns a number with two digits after the point.
+func roundFigure(x float64) float64 { return math.Round(x*100) / 100 }

@@ -6,33 +6,33 @@ import "math"
 // KMax. A cut sets the target rate to the new rate; each τ' from then on adds R_AI to both. The byte counter
 // and fast recovery are left out.
 
-// round returns the length of a round, from cut to cut, in units of τ'. The flows' rates add up to cut after
+// roundTime returns the length of a round, from cut to cut, in units of τ'. The flows' rates add up to cut after
 // the first one, rise to C, and continue until the queue is at KMax.
-func (m *Params) round(cut float64) float64 {
+func (m *Params) roundTime(cut float64) float64 {
 	step := m.Flows * m.Additive
 	fill := (math.Sqrt(1+8*m.KMax*8/(step*m.AlphaTimer)) - 1) / 2
 	return max(1+(m.Rate+(fill+1)*step-cut)/step, 1)
 }
 
-// next returns α after a round.
-func (m *Params) next(alpha, round float64) float64 {
+// nextAlpha returns α after a round.
+func (m *Params) nextAlpha(alpha, round float64) float64 {
 	return math.Pow(1-m.Gain, round-1) * ((1-m.Gain)*alpha + m.Gain)
 }
 
 // RestingAlpha returns α* of the discrete model: the α that a round does not change.
 func (m *Params) RestingAlpha() float64 {
-	alpha, _ := m.rest()
+	alpha, _ := m.restingPoint()
 	return alpha
 }
 
-// rest returns α* and the length of its round.
-func (m *Params) rest() (alpha, round float64) {
-	peak := m.round(0) - 2 // C, and the excess over it when the queue is full, in units of N·R_AI
+// restingPoint returns α* and the length of its round.
+func (m *Params) restingPoint() (alpha, round float64) {
+	peak := m.roundTime(0) - 2 // C, and the excess over it when the queue is full, in units of N·R_AI
 	low, high := 0., 1.
 	for range 100 {
 		alpha = (low + high) / 2
 		round = 2 + peak*alpha/2
-		if m.next(alpha, round) > alpha {
+		if m.nextAlpha(alpha, round) > alpha {
 			low = alpha
 		} else {
 			high = alpha
@@ -44,7 +44,7 @@ func (m *Params) rest() (alpha, round float64) {
 // Bound returns the authors' upper bound of the time, in seconds, until any two flows differ by less than a
 // tenth of the fair share. It supposes that α is the same in all flows.
 func (m *Params) Bound() float64 {
-	alpha, round := m.rest()
+	alpha, round := m.restingPoint()
 	return m.AlphaTimer * round * math.Log(0.1/m.Flows) / math.Log(1-alpha/2)
 }
 
@@ -53,13 +53,13 @@ func (m *Params) Bound() float64 {
 func (m *Params) Joining(alpha float64) float64 {
 	others := *m
 	others.Flows--
-	old, _ := others.rest()
+	old, _ := others.restingPoint()
 	new, low, high, took := alpha, others.Rate/others.Flows, m.Rate, 0.
 	for apart := false; !apart || math.Abs(high-low) >= 0.1*(others.Flows*low+high)/m.Flows; {
 		low, high = low*(1-old/2), high*(1-new/2)
-		round := m.round(others.Flows*low + high)
+		round := m.roundTime(others.Flows*low + high)
 		rise := (round - 1) * m.Additive
-		low, high, old, new = low+rise, high+rise, m.next(old, round), m.next(new, round)
+		low, high, old, new = low+rise, high+rise, m.nextAlpha(old, round), m.nextAlpha(new, round)
 		took += m.AlphaTimer * round
 		apart = took > 2e-3 // not while the new one comes down from the rate of the port
 	}

@@ -44,7 +44,7 @@ func Paper(flows int) Params {
 // with the next CNP k·τ later, k being geometric, ⌊kτ/τ'⌋ times.
 func (m *Params) PolledAlpha() float64 {
 	r := m.packets(m.Rate) / m.Flows
-	marked := 1 - none(m.Fixed().P, m.CNPInterval*r)
+	marked := 1 - noMarkProbability(m.Fixed().P, m.CNPInterval*r)
 	falls, still := 0., 1.
 	for k := 1.; still > 1e-12; k++ {
 		falls += still * marked * math.Floor(k*m.CNPInterval/m.AlphaTimer)
@@ -66,18 +66,18 @@ type Point struct {
 // perPacket returns p/((1−p)^−n − 1): the number of times, per packet, that a stage of n packets ends without a mark.
 func perPacket(p, n float64) float64 { return p / math.Expm1(-n*math.Log1p(-p)) }
 
-// none returns the probability that n packets have no mark.
-func none(p, n float64) float64 { return math.Exp(n * math.Log1p(-p)) }
+// noMarkProbability returns the probability that n packets have no mark.
+func noMarkProbability(p, n float64) float64 { return math.Exp(n * math.Log1p(-p)) }
 
-// flow returns the derivatives of the state of a flow. One loop ago its rate in
+// flowDerivative returns the derivatives of the state of a flow. One loop ago its rate in
 // packets a second was r, and the probability of a mark p.
-func (m *Params) flow(x state, r, p float64) state {
+func (m *Params) flowDerivative(x state, r, p float64) state {
 	b := m.ByteCounter / m.Packet
-	marked := 1 - none(p, m.CNPInterval*r)
+	marked := 1 - noMarkProbability(p, m.CNPInterval*r)
 	bytes, timer := perPacket(p, b), perPacket(p, m.Timer*r)
-	additive := bytes*none(p, m.Stages*b) + timer*none(p, m.Stages*m.Timer*r)
+	additive := bytes*noMarkProbability(p, m.Stages*b) + timer*noMarkProbability(p, m.Stages*m.Timer*r)
 	return state{
-		alpha:  m.Gain / m.AlphaTimer * (1 - none(p, m.AlphaTimer*r) - x.alpha),
+		alpha:  m.Gain / m.AlphaTimer * (1 - noMarkProbability(p, m.AlphaTimer*r) - x.alpha),
 		target: -(x.target-x.rate)/m.CNPInterval*marked + m.packets(m.Additive)*r*additive,
 		rate:   -x.rate*x.alpha/(2*m.CNPInterval)*marked + (x.target-x.rate)/2*r*(bytes+timer),
 	}
@@ -97,10 +97,10 @@ func (m *Params) Fixed() Point {
 	low, high := 1e-12, 0.999
 	for range 200 {
 		p := math.Sqrt(low * high)
-		marked := 1 - none(p, m.CNPInterval*r)
+		marked := 1 - noMarkProbability(p, m.CNPInterval*r)
 		bytes, timer := perPacket(p, b), perPacket(p, m.Timer*r)
-		additive := bytes*none(p, m.Stages*b) + timer*none(p, m.Stages*m.Timer*r)
-		left := marked * marked * (1 - none(p, m.AlphaTimer*r)) / ((bytes + timer) * additive)
+		additive := bytes*noMarkProbability(p, m.Stages*b) + timer*noMarkProbability(p, m.Stages*m.Timer*r)
+		left := marked * marked * (1 - noMarkProbability(p, m.AlphaTimer*r)) / ((bytes + timer) * additive)
 		if left > m.CNPInterval*m.CNPInterval*m.packets(m.Additive)*r {
 			high = p
 		} else {
@@ -109,7 +109,8 @@ func (m *Params) Fixed() Point {
 	}
 	p := low
 	return Point{
-		P: p, Alpha: 1 - none(p, m.AlphaTimer*r), CNPs: (1 - none(p, m.CNPInterval*r)) / m.CNPInterval,
+		P: p, Alpha: 1 - noMarkProbability(p, m.AlphaTimer*r), CNPs: (1 - noMarkProbability(p,
+			m.CNPInterval*r)) / m.CNPInterval,
 		Queue: m.KMin + min(p/m.PMax, 1)*(m.KMax-m.KMin), OnRamp: p <= m.PMax,
 	}
 }
@@ -136,11 +137,20 @@ func (m *Params) Margin(delay float64) float64 {
 			complex((up.rate-down.rate)/(2*size*h), 0),
 		}
 	}
-	byAlpha := slope(x.alpha, func(d float64) state { return m.flow(state{x.alpha + d, x.target, x.rate}, r, at.P) })
-	byTarget := slope(x.target, func(d float64) state { return m.flow(state{x.alpha, x.target + d, x.rate}, r, at.P) })
-	byRate := slope(x.rate, func(d float64) state { return m.flow(state{x.alpha, x.target, x.rate + d}, r, at.P) })
-	byLate := slope(r, func(d float64) state { return m.flow(x, r+d, at.P) })
-	byMark := slope(at.P, func(d float64) state { return m.flow(x, r, at.P+d) })
+	byAlpha := slope(x.alpha, func(d float64) state {
+		return m.flowDerivative(state{x.alpha + d, x.target, x.rate}, r,
+			at.P)
+	})
+	byTarget := slope(x.target, func(d float64) state {
+		return m.flowDerivative(state{x.alpha, x.target + d, x.rate},
+			r, at.P)
+	})
+	byRate := slope(x.rate, func(d float64) state {
+		return m.flowDerivative(state{x.alpha, x.target, x.rate + d}, r,
+			at.P)
+	})
+	byLate := slope(r, func(d float64) state { return m.flowDerivative(x, r+d, at.P) })
+	byMark := slope(at.P, func(d float64) state { return m.flowDerivative(x, r, at.P+d) })
 	ramp := m.PMax * m.Packet / (m.KMax - m.KMin) // change of the mark's probability per packet in the queue
 
 	loop := func(w float64) complex128 {
@@ -151,14 +161,14 @@ func (m *Params) Margin(delay float64) float64 {
 			a[i] = [3]complex128{-byAlpha[i], -byTarget[i], -byRate[i] - byLate[i]*late}
 			a[i][i] += s
 		}
-		rate := cramer(a, [3]complex128{byMark[0] * late, byMark[1] * late, byMark[2] * late})
+		rate := solveCramer(a, [3]complex128{byMark[0] * late, byMark[1] * late, byMark[2] * late})
 		return -rate * complex(m.Flows*ramp, 0) / s
 	}
-	return margin(loop)
+	return phaseMargin(loop)
 }
 
-// margin returns the smallest phase margin of an open loop, in degrees.
-func margin(loop func(w float64) complex128) float64 {
+// phaseMargin returns the smallest phase margin of an open loop, in degrees.
+func phaseMargin(loop func(w float64) complex128) float64 {
 	least, before := math.Inf(1), loop(1)
 	phase := cmplx.Phase(before)
 	if phase > 0 { // the phase falls from 0
@@ -175,16 +185,16 @@ func margin(loop func(w float64) complex128) float64 {
 	return least
 }
 
-// cramer returns the third unknown of three linear equations.
-func cramer(a [3][3]complex128, b [3]complex128) complex128 {
-	whole := det(a)
+// solveCramer returns the third unknown of three linear equations.
+func solveCramer(a [3][3]complex128, b [3]complex128) complex128 {
+	whole := determinant3(a)
 	for i := range 3 {
 		a[i][2] = b[i]
 	}
-	return det(a) / whole
+	return determinant3(a) / whole
 }
 
-func det(a [3][3]complex128) complex128 {
+func determinant3(a [3][3]complex128) complex128 {
 	return a[0][0]*(a[1][1]*a[2][2]-a[1][2]*a[2][1]) -
 		a[0][1]*(a[1][0]*a[2][2]-a[1][2]*a[2][0]) +
 		a[0][2]*(a[1][0]*a[2][1]-a[1][1]*a[2][0])

@@ -56,7 +56,7 @@ func TestFixedIsFixed(t *testing.T) {
 		r := m.packets(m.Rate) / m.Flows
 		bytes, timer := perPacket(at.P, m.ByteCounter/m.Packet), perPacket(at.P, m.Timer*r)
 		x := state{at.Alpha, r + at.Alpha*at.CNPs/(bytes+timer), r}
-		d := m.flow(x, r, at.P)
+		d := m.flowDerivative(x, r, at.P)
 		require.InDelta(t, 0, d.alpha, 1e-9)
 		require.InDelta(t, 0, d.rate/r, 1e-9)
 		require.InDelta(t, 0, d.target/r, 1e-6)
@@ -195,8 +195,8 @@ func TestBound(t *testing.T) {
 			m := Paper(c.flows)
 			require.InDelta(t, c.bound, m.Bound(), 0.6e-6, "%d flows", c.flows)
 			alpha := m.RestingAlpha()
-			_, round := m.rest()
-			require.InDelta(t, alpha, m.next(alpha, round), 1e-9)
+			_, round := m.restingPoint()
+			require.InDelta(t, alpha, m.nextAlpha(alpha, round), 1e-9)
 		})
 	}
 }

@@ -56,10 +56,10 @@ func (m *Params) Published(delay float64) float64 {
 	a := 1/b + 1/(t*rc)
 
 	p := math.Cbrt(rai / (m.AlphaTimer * rc * rc) * a * a)
-	marked := 1 - none(p, m.CNPInterval*rc)
-	additive := perPacket(p, b)*none(p, f*b) + perPacket(p, t*rc)*none(p, f*t*rc)
+	marked := 1 - noMarkProbability(p, m.CNPInterval*rc)
+	additive := perPacket(p, b)*noMarkProbability(p, f*b) + perPacket(p, t*rc)*noMarkProbability(p, f*t*rc)
 	rt := rc * (1 + additive*m.CNPInterval*rai/marked)
-	alpha := 1 - none(p, m.AlphaTimer*rc)
+	alpha := 1 - noMarkProbability(p, m.AlphaTimer*rc)
 	ramp := n * m.PMax * m.Packet / (m.KMax - m.KMin)
 
 	// Derivatives of the state by itself, and by the rate, target and α one loop ago.
@@ -81,5 +81,5 @@ func (m *Params) Published(delay float64) float64 {
 		below := -s*x*y*s + x*y*s*k(now) + s*x*k(targetNow)
 		return above / below * cmplx.Exp(complex(0, -w*delay))
 	}
-	return margin(loop)
+	return phaseMargin(loop)
 }

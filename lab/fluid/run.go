@@ -42,7 +42,7 @@ func (m *Params) Run(classes []Class, extended bool, delay, step, end float64, s
 	for n := range int(end / step) {
 		t := float64(n) * step
 		was := &ring[n%late]
-		p := m.mark(was.queue, extended)
+		p := m.markProbability(was.queue, extended)
 		sum := 0.
 		for i := range flows {
 			x := &flows[i]
@@ -77,8 +77,8 @@ func (m *Params) Run(classes []Class, extended bool, delay, step, end float64, s
 	}
 }
 
-// mark returns the probability of a mark with a queue of this many packets.
-func (m *Params) mark(queue float64, extended bool) float64 {
+// markProbability returns the probability of a mark with a queue of this many packets.
+func (m *Params) markProbability(queue float64, extended bool) float64 {
 	switch octets := queue * m.Packet; {
 	case octets <= m.KMin:
 		return 0
@@ -92,5 +92,5 @@ func (m *Params) mark(queue float64, extended bool) float64 {
 // flowAt is flow for every probability: at 0 and 1 it uses the limits of the terms.
 func (m *Params) flowAt(x state, r, p float64) state {
 	const least = 1e-12
-	return m.flow(x, r, min(max(p, least), 1-least))
+	return m.flowDerivative(x, r, min(max(p, least), 1-least))
 }

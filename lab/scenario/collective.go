@@ -7,25 +7,25 @@ import (
 
 // A piece of a collective counts as received when it is acknowledged, half a round trip later.
 
-// ranks returns the number of hosts in a ring.
-func (t *Traffic) ranks(top *Topology) int {
+// rankCount returns the number of hosts in a ring.
+func (t *Traffic) rankCount(top *Topology) int {
 	if t.Order == "rails" {
 		return top.Leaves
 	}
-	return top.hosts()
+	return top.hostCount()
 }
 
-// pieces returns the number of pieces that each host of a ring sends for the whole all-reduce.
-func (t *Traffic) pieces(top *Topology) int { return 2 * (t.ranks(top) - 1) }
+// pieceCount returns the number of pieces that each host of a ring sends for the whole all-reduce.
+func (t *Traffic) pieceCount(top *Topology) int { return 2 * (t.rankCount(top) - 1) }
 
-// around returns, for each host, to which one it sends in its ring.
-func (t *Traffic) around(n *lab.Network, number int, top *Topology) []int {
+// ringOrder returns, for each host, to which one it sends in its ring.
+func (t *Traffic) ringOrder(n *lab.Network, number int, top *Topology) []int {
 	hosts := len(n.Hosts())
 	to, next := make([]int, hosts), 1
 	switch t.Order {
 	case "scattered":
 		draws := n.Stream("ring", number)
-		order := shuffled(hosts, &draws)
+		order := shuffleNumbers(hosts, &draws)
 		for i, from := range order {
 			to[from] = order[(i+1)%hosts]
 		}
@@ -39,13 +39,13 @@ func (t *Traffic) around(n *lab.Network, number int, top *Topology) []int {
 	return to
 }
 
-// ring starts an all-reduce: a host that has received a piece may send the next one.
-func (t *Traffic) ring(r *run, number int, top *Topology) error {
-	hosts, to := r.net.Hosts(), t.around(r.net, number, top)
-	piece := t.message(top)
+// startRing starts an all-reduce: a host that has received a piece may send the next one.
+func (t *Traffic) startRing(r *run, number int, top *Topology) error {
+	hosts, to := r.net.Hosts(), t.ringOrder(r.net, number, top)
+	piece := t.messageOctets(top)
 	steps := t.Steps
 	if steps == 0 {
-		steps = t.pieces(top)
+		steps = t.pieceCount(top)
 	}
 	first := len(r.net.Flows())
 	flows := make([]*lab.Flow, len(hosts))
@@ -61,7 +61,7 @@ func (t *Traffic) ring(r *run, number int, top *Topology) error {
 		left[i]--
 		flows[i].Post(piece)
 	}
-	at := t.starts(r, number)
+	at := t.startTimes(r, number)
 	for i := range hosts {
 		r.net.RunAt(at(), func() { post(i) })
 	}
@@ -75,10 +75,10 @@ func (t *Traffic) ring(r *run, number int, top *Topology) error {
 	return nil
 }
 
-// tree starts an all-reduce over a binary tree, in which host i has the children 2i+1 and 2i+2. The data goes in as
-// many pieces as there are hosts: to the root, each piece when all children have sent theirs, and back.
-func (t *Traffic) tree(r *run, number int, top *Topology) error {
-	hosts, piece := r.net.Hosts(), t.message(top)
+// startTree starts an all-reduce over a binary tree, in which host i has the children 2i+1 and 2i+2. The data goes in
+// as many pieces as there are hosts: to the root, each piece when all children have sent theirs, and back.
+func (t *Traffic) startTree(r *run, number int, top *Topology) error {
+	hosts, piece := r.net.Hosts(), t.messageOctets(top)
 	first := len(r.net.Flows())
 	up, down := make([]*lab.Flow, len(hosts)), make([]*lab.Flow, len(hosts)) // to the parent, from it; host 0 has none
 	for i := 1; i < len(hosts); i++ {
@@ -104,7 +104,7 @@ func (t *Traffic) tree(r *run, number int, top *Topology) error {
 			down[c].Post(piece)
 		}
 	}
-	at := t.starts(r, number)
+	at := t.startTimes(r, number)
 	for i := range hosts {
 		if i == 0 || len(children(i)) > 0 {
 			continue
@@ -142,8 +142,8 @@ func (t *Traffic) tree(r *run, number int, top *Topology) error {
 	return nil
 }
 
-// starts returns a function that returns when the next host begins.
-func (t *Traffic) starts(r *run, number int) func() sim.Time {
+// startTimes returns a function that returns when the next host begins.
+func (t *Traffic) startTimes(r *run, number int) func() sim.Time {
 	draws := r.net.Stream("starts", number)
 	return func() sim.Time {
 		at := t.At.sim()

@@ -36,7 +36,7 @@ type decoder struct {
 	given []string // the keys found, in order
 }
 
-func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) error {
+func (d *decoder) decodeValue(key string, text json.RawMessage, v reflect.Value) error {
 	if key != "" {
 		d.given = append(d.given, key)
 	}
@@ -46,9 +46,9 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 	if _, ok := v.Addr().Interface().(json.Unmarshaler); !ok {
 		switch v.Kind() {
 		case reflect.Struct:
-			return d.object(key, text, v)
+			return d.decodeObject(key, text, v)
 		case reflect.Slice, reflect.Array:
-			return d.list(key, text, v)
+			return d.decodeList(key, text, v)
 		}
 	}
 	err := json.Unmarshal(text, v.Addr().Interface())
@@ -66,7 +66,7 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 		default:
 			return &KeyError{key, number + " is too large"}
 		}
-		return &KeyError{key, fmt.Sprintf("a %s stands where %s belongs", wrong.Value, wanted(v.Kind()))}
+		return &KeyError{key, fmt.Sprintf("a %s stands where %s belongs", wrong.Value, wantedText(v.Kind()))}
 	}
 	if err != nil {
 		return &KeyError{key, err.Error()}
@@ -74,8 +74,8 @@ func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) erro
 	return nil
 }
 
-// wanted describes the value of a key of this kind.
-func wanted(kind reflect.Kind) string {
+// wantedText describes the value of a key of this kind.
+func wantedText(kind reflect.Kind) string {
 	switch kind {
 	case reflect.Bool:
 		return "true or false"
@@ -89,7 +89,7 @@ func wanted(kind reflect.Kind) string {
 	return "a text"
 }
 
-func (d *decoder) object(key string, text json.RawMessage, v reflect.Value) error {
+func (d *decoder) decodeObject(key string, text json.RawMessage, v reflect.Value) error {
 	members := json.NewDecoder(bytes.NewReader(text))
 	if open, err := members.Token(); err != nil || open != json.Delim('{') {
 		return &KeyError{key, "an object belongs here"}
@@ -111,31 +111,31 @@ func (d *decoder) object(key string, text json.RawMessage, v reflect.Value) erro
 		name := token.(string) // cannot fail: the JSON is valid
 		var member json.RawMessage
 		if err := members.Decode(&member); err != nil {
-			return &KeyError{join(key, name), err.Error()}
+			return &KeyError{joinKey(key, name), err.Error()}
 		}
 		i, ok := fields[name]
 		switch {
 		case !ok:
-			return &KeyError{join(key, name), "unknown key; known are " + strings.Join(names, ", ")}
+			return &KeyError{joinKey(key, name), "unknown key; known are " + strings.Join(names, ", ")}
 		case seen[name]:
-			return &KeyError{join(key, name), "stands here twice"}
+			return &KeyError{joinKey(key, name), "stands here twice"}
 		}
 		seen[name] = true
-		if err := d.decode(join(key, name), member, v.Field(i)); err != nil {
+		if err := d.decodeValue(joinKey(key, name), member, v.Field(i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func join(key, name string) string {
+func joinKey(key, name string) string {
 	if key == "" {
 		return name
 	}
 	return key + "." + name
 }
 
-func (d *decoder) list(key string, text json.RawMessage, v reflect.Value) error {
+func (d *decoder) decodeList(key string, text json.RawMessage, v reflect.Value) error {
 	var elements []json.RawMessage
 	if json.Unmarshal(text, &elements) != nil {
 		return &KeyError{key, "a list belongs here"}
@@ -147,7 +147,7 @@ func (d *decoder) list(key string, text json.RawMessage, v reflect.Value) error 
 		return &KeyError{key, fmt.Sprintf("a list of %d belongs here", v.Len())}
 	}
 	for i, element := range elements {
-		if err := d.decode(fmt.Sprintf("%s[%d]", key, i), element, v.Index(i)); err != nil {
+		if err := d.decodeValue(fmt.Sprintf("%s[%d]", key, i), element, v.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -159,11 +159,11 @@ type Rate sim.Rate
 
 // UnmarshalText reads a rate in bits a second.
 func (r *Rate) UnmarshalText(text []byte) error {
-	n, err := quantity(string(text))
+	n, err := parseQuantity(string(text))
 	if err == nil && (n < 1e3 || n > 1e14) {
 		err = fmt.Errorf("%s: from 1K to 100T needed", text)
 	}
-	if err == nil && !whole(n) {
+	if err == nil && !isWhole(n) {
 		err = fmt.Errorf("%s: whole bits a second needed", text)
 	}
 	*r = Rate(math.Round(n))
@@ -191,11 +191,11 @@ type Size int64
 
 // UnmarshalText reads a size.
 func (s *Size) UnmarshalText(text []byte) error {
-	n, err := quantity(strings.TrimSuffix(string(text), "B"))
+	n, err := parseQuantity(strings.TrimSuffix(string(text), "B"))
 	if err == nil && n > 1e12 {
 		err = fmt.Errorf("%s: 1TB at most", text)
 	}
-	if err == nil && !whole(n) {
+	if err == nil && !isWhole(n) {
 		err = fmt.Errorf("%s: whole octets needed", text)
 	}
 	*s = Size(math.Round(n))
@@ -205,13 +205,13 @@ func (s *Size) UnmarshalText(text []byte) error {
 // MarshalText returns the octets.
 func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }
 
-// whole reports whether a number is whole, apart from the rounding error of a product such as 1.001·1000.
-func whole(n float64) bool { return math.Abs(n-math.Round(n)) <= max(1e-3, n*1e-15) }
+// isWhole reports whether a number is whole, apart from the rounding error of a product such as 1.001·1000.
+func isWhole(n float64) bool { return math.Abs(n-math.Round(n)) <= max(1e-3, n*1e-15) }
 
-// quantity reads digits, perhaps with a point, and K, M, G or T for thousands.
-func quantity(text string) (float64, error) {
+// parseQuantity reads digits, perhaps with a point, and K, M, G or T for thousands.
+func parseQuantity(text string) (float64, error) {
 	unit, given := 1., text
-	if i := strings.IndexByte("KMGT", last(text)); i >= 0 {
+	if i := strings.IndexByte("KMGT", lastByte(text)); i >= 0 {
 		text = text[:len(text)-1]
 		for range i + 1 {
 			unit *= 1000
@@ -224,7 +224,7 @@ func quantity(text string) (float64, error) {
 	return n * unit, nil
 }
 
-func last(text string) byte {
+func lastByte(text string) byte {
 	if text == "" {
 		return ' '
 	}
@@ -240,7 +240,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 	if err != nil || d < 0 || d > time.Hour {
 		return fmt.Errorf("%q is not a duration such as 600ns, 1.5us, 10ms, of an hour at most", text)
 	}
-	if !exact(string(text), d) {
+	if !isExact(string(text), d) {
 		return fmt.Errorf("%q: whole nanoseconds needed", text)
 	}
 	*t = Time(sim.From(d))
@@ -249,8 +249,8 @@ func (t *Time) UnmarshalText(text []byte) error {
 
 var part = regexp.MustCompile(`([0-9.]+)([^0-9.]+)`)
 
-// exact reports whether a duration equals its text: [time.ParseDuration] drops fractions of a nanosecond.
-func exact(text string, d time.Duration) bool {
+// isExact reports whether a duration equals its text: [time.ParseDuration] drops fractions of a nanosecond.
+func isExact(text string, d time.Duration) bool {
 	said := new(big.Rat)
 	for _, p := range part.FindAllStringSubmatch(text, -1) {
 		n, ok := new(big.Rat).SetString(p[1])
@@ -280,11 +280,11 @@ func Read(text []byte) (*Scenario, error) {
 		return nil, fmt.Errorf("there is more after the scenario")
 	}
 	s, d := Default(), decoder{}
-	if err := d.decode("", whole, reflect.ValueOf(s).Elem()); err != nil {
+	if err := d.decodeValue("", whole, reflect.ValueOf(s).Elem()); err != nil {
 		return nil, err
 	}
-	if err := s.check(); err != nil {
+	if err := s.checkScenario(); err != nil {
 		return s, err
 	}
-	return s, s.useless(d.given)
+	return s, s.checkUseless(d.given)
 }

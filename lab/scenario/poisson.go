@@ -26,9 +26,9 @@ func (p *poisson) Handle(uint32) {
 	n := p.r.net
 	hosts := len(n.Hosts())
 	if p.burst > 0 {
-		order := shuffled(hosts, &p.pairs)
+		order := shuffleNumbers(hosts, &p.pairs)
 		for _, from := range order[1 : p.burst+1] {
-			p.post([2]int{from, order[0]}, p.size)
+			p.postMessage([2]int{from, order[0]}, p.size)
 		}
 	} else {
 		from := int(p.pairs.Below(uint64(hosts)))
@@ -36,15 +36,15 @@ func (p *poisson) Handle(uint32) {
 		if to >= from {
 			to++
 		}
-		p.post([2]int{from, to}, p.sizes.draw(p.draws.Float64()))
+		p.postMessage([2]int{from, to}, p.sizes.drawOctets(p.draws.Float64()))
 	}
 	if p.r.result.Err == nil {
 		n.Sim.Schedule(n.Sim.Now()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
 	}
 }
 
-// post posts a message from one host to another.
-func (p *poisson) post(pair [2]int, octets int64) {
+// postMessage posts a message from one host to another.
+func (p *poisson) postMessage(pair [2]int, octets int64) {
 	n := p.r.net
 	var f *lab.Flow
 	if idle := p.idle[pair]; len(idle) > 0 {
@@ -64,8 +64,8 @@ func (p *poisson) post(pair [2]int, octets int64) {
 	f.Post(octets)
 }
 
-// finished makes a queue pair idle.
-func (p *poisson) finished(f *lab.Flow) {
+// countFinished makes a queue pair idle.
+func (p *poisson) countFinished(f *lab.Flow) {
 	if pair, ok := p.mine[f]; ok {
 		p.idle[pair] = append(p.idle[pair], f)
 	}

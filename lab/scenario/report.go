@@ -32,9 +32,9 @@ func Metrics() []Metric {
 		{"use of its link", "%", func(r *Result) float64 { return r.Use * 100 }},
 		{"use of the busiest link", "%", func(r *Result) float64 { return r.Busiest * 100 }},
 		{"goodput, all flows", "Gbit/s", func(r *Result) float64 { return r.Goodput }},
-		{"Jain's index", "", func(r *Result) float64 { return nonzero(r.Jain) }},
+		{"Jain's index", "", func(r *Result) float64 { return zeroToNaN(r.Jain) }},
 		{"onset to first cut", "µs", func(r *Result) float64 { return µs(r.FirstCut) }},
-		{"onset to a flow's first cut, median", "µs", func(r *Result) float64 { return µs(median(r.Cuts)) }},
+		{"onset to a flow's first cut, median", "µs", func(r *Result) float64 { return µs(medianTime(r.Cuts)) }},
 		{"congested packets", "", func(r *Result) float64 { return float64(r.Counts.Congested) }},
 		{"packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }},
 		{"CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }},
@@ -58,7 +58,7 @@ func Metrics() []Metric {
 		{"packets lost", "", func(r *Result) float64 { return float64(r.Counts.Lost) }},
 		{"messages finished", "", func(r *Result) float64 { return float64(r.Finished) }},
 		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},
-		{"last message ended", "µs", func(r *Result) float64 { return nonzero(µs(r.Last)) }},
+		{"last message ended", "µs", func(r *Result) float64 { return zeroToNaN(µs(r.Last)) }},
 	}
 	for i := range maxTraffics {
 		all = append(all, Metric{fmt.Sprintf("goodput, traffic[%d]", i), "Gbit/s", func(r *Result) float64 {
@@ -115,7 +115,7 @@ func Metrics() []Metric {
 			all = append(all, Metric{fmt.Sprintf("slowdown, %s, %.0f %%", sizes, q*100), "",
 				func(r *Result) float64 { return r.Quantile(r.Slowdown, i, q) / 100 }})
 		}
-		all = append(all, Metric{"unfinished, " + sizes, "%", func(r *Result) float64 { return r.open(i) * 100 }})
+		all = append(all, Metric{"unfinished, " + sizes, "%", func(r *Result) float64 { return r.openAt(i) * 100 }})
 	}
 	return all
 }
@@ -133,21 +133,21 @@ func (r *Result) Quantile(of []lab.Histogram, bin int, q float64) float64 {
 	return float64(of[bin].Quantile(q + q*open/ended))
 }
 
-// open returns which share of the messages of a bin that were posted after the warmup has not ended; NaN if there are
+// openAt returns which share of the messages of a bin that were posted after the warmup has not ended; NaN if there are
 // none.
-func (r *Result) open(bin int) float64 {
+func (r *Result) openAt(bin int) float64 {
 	open := float64(r.Open[bin])
 	return open / (open + float64(r.Completion[bin].Count()))
 }
 
-func nonzero(x float64) float64 {
+func zeroToNaN(x float64) float64 {
 	if x == 0 {
 		return math.NaN()
 	}
 	return x
 }
 
-func median(times []sim.Time) sim.Time {
+func medianTime(times []sim.Time) sim.Time {
 	if len(times) == 0 {
 		return sim.Never
 	}
@@ -186,7 +186,7 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 		row := []string{m.Name, m.Unit}
 		some := false
 		for _, v := range s.Variants {
-			cell, is := m.cell(results, v)
+			cell, is := m.formatCell(results, v)
 			row, some = append(row, cell), some || is
 		}
 		if some {
@@ -240,9 +240,10 @@ func Wrapped(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// cell returns a metric of a variant, with its bounds and the number of seeds if some lack it, and reports whether it
-// is not 0. If it is infinite in a seed, as a [Result.Quantile] may be, the others alone would look better than all.
-func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) {
+// formatCell returns a metric of a variant, with its bounds and the number of seeds if some lack it, and reports
+// whether it is not 0. If it is infinite in a seed, as a [Result.Quantile] may be, the others alone would look better
+// than all.
+func (m *Metric) formatCell(results []Result, v lab.Variant) (text string, some bool) {
 	var values []float64
 	runs := 0
 	for i := range results {

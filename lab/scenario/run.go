@@ -76,8 +76,8 @@ type Result struct {
 	Events uint64
 }
 
-func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
-	n, err := s.Topology.build(s.config(v, seed))
+func (s *Scenario) prepareRun(v lab.Variant, seed uint64) (*run, error) {
+	n, err := s.Topology.buildNetwork(s.config(v, seed))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		Open: make([]int, len(Bins)),
 	}
 	for i := range s.Traffic {
-		if err := s.Traffic[i].start(r, i, &s.Topology); err != nil {
+		if err := s.Traffic[i].startTraffic(r, i, &s.Topology); err != nil {
 			return nil, err
 		}
 		r.ends = append(r.ends, len(r.net.Flows()))
@@ -115,8 +115,8 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 	return r, nil
 }
 
-// measure starts the measurements after the warmup.
-func (r *run) measure() {
+// startMeasuring starts the measurements after the warmup.
+func (r *run) startMeasuring() {
 	for _, p := range r.ports {
 		r.meters = append(r.meters, p.Meter())
 		r.sent = append(r.sent, p.Sent())
@@ -126,8 +126,8 @@ func (r *run) measure() {
 	}
 }
 
-// deepest returns the index of the port with the deepest data queue; of several the first.
-func (r *run) deepest() (deepest int) {
+// deepestPort returns the index of the port with the deepest data queue; of several the first.
+func (r *run) deepestPort() (deepest int) {
 	for i, p := range r.ports {
 		if p.Most() > r.ports[deepest].Most() {
 			deepest = i
@@ -136,15 +136,15 @@ func (r *run) deepest() (deepest int) {
 	return deepest
 }
 
-// end collects the results.
-func (r *run) end(from sim.Time) {
+// endMeasuring collects the results.
+func (r *run) endMeasuring(from sim.Time) {
 	n, res := r.net, &r.result
 	res.Ended, res.Counts = n.Sim.Now(), n.Counts()
 	if res.Err == nil {
 		res.Err = n.Check()
 	}
 	res.Print, res.Events = n.Print(), n.Sim.Events()
-	length, deepest := res.Ended-from, r.deepest()
+	length, deepest := res.Ended-from, r.deepestPort()
 	res.Port, res.Peak = r.ports[deepest].String(), r.ports[deepest].Most()
 	for i, p := range r.ports {
 		res.Paused += p.Paused()
@@ -259,11 +259,11 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 	var lock sync.Mutex
 	done := 0.
 	Each(ctx, len(jobs), func(i int) {
-		r, err := s.prepare(jobs[i].variant, jobs[i].seed)
+		r, err := s.prepareRun(jobs[i].variant, jobs[i].seed)
 		if errs[i] = err; err != nil {
 			return
 		}
-		r.through(ctx, s, func(share float64) {
+		r.runThrough(ctx, s, func(share float64) {
 			lock.Lock()
 			done += share / float64(len(jobs))
 			progress(done)
@@ -286,9 +286,9 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 	return there, nil
 }
 
-// through runs to the end, or until the context ends, and calls step after each step with the share of the run
+// runThrough runs to the end, or until the context ends, and calls step after each step with the share of the run
 // that it was.
-func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)) {
+func (r *run) runThrough(ctx context.Context, s *Scenario, step func(share float64)) {
 	n, end, from := r.net, s.Duration.sim(), s.Warmup.sim()
 	was := sim.Time(0)
 	say := func() {
@@ -296,8 +296,8 @@ func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)
 		was = n.Sim.Now()
 	}
 	if n.Run(ctx, from, say) == nil && r.result.Err == nil {
-		r.measure()
+		r.startMeasuring()
 		_ = n.Run(ctx, end, say) // the result has the time that was reached
 	}
-	r.end(from)
+	r.endMeasuring(from)
 }

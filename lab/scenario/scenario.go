@@ -167,23 +167,23 @@ const (
 	maxTraffics = 64
 )
 
-// check returns the first error of the scenario.
-func (s *Scenario) check() error {
+// checkScenario returns the first error of the scenario.
+func (s *Scenario) checkScenario() error {
 	t, h := &s.Topology, &s.Host
 	for _, wrong := range []struct {
 		is        bool
 		key, text string
 	}{
 		{len(s.Variants) == 0, "variants", "one at least is needed"},
-		{again(s.Variants) > 0, fmt.Sprintf("variants[%d]", again(s.Variants)), "stands here twice"},
+		{repeatedIndex(s.Variants) > 0, fmt.Sprintf("variants[%d]", repeatedIndex(s.Variants)), "stands here twice"},
 		{len(s.Seeds) == 0, "seeds", "one at least is needed"},
-		{again(s.Seeds) > 0, fmt.Sprintf("seeds[%d]", again(s.Seeds)), "stands here twice"},
+		{repeatedIndex(s.Seeds) > 0, fmt.Sprintf("seeds[%d]", repeatedIndex(s.Seeds)), "stands here twice"},
 		{len(s.Variants)*len(s.Seeds) > maxRuns, "seeds", fmt.Sprintf("%d runs at most, variants times seeds",
 			maxRuns)},
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
-		{!t.known(), "topology.kind", "star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork needed"},
-		{!t.wan() && slices.Contains(s.Variants, lab.FCN),
+		{!t.isKnown(), "topology.kind", "star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork needed"},
+		{!t.hasWAN() && slices.Contains(s.Variants, lab.FCN),
 			fmt.Sprintf("variants[%d]", slices.Index(s.Variants, lab.FCN)),
 			"fcn needs routers of a WAN: topology.kind wan, two-dc or fork"},
 		{t.Kind == "fat-tree" && (t.K < 2 || t.K > 16 || t.K%2 != 0), "topology.k",
@@ -191,16 +191,16 @@ func (s *Scenario) check() error {
 		{t.Kind != "fat-tree" && t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts",
 			"1 at least, 2 in a star"},
 		{t.Between < 0 || t.Between > maxHosts, "topology.between", fmt.Sprintf("from 0 to %d needed", maxHosts)},
-		{t.Hosts > maxHosts || t.hosts() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
+		{t.Hosts > maxHosts || t.hostCount() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
 		{t.Kind == "line" && (t.Switches < 1 || t.Switches > maxSwitches), "topology.switches",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
 		{t.Kind == "circle" && (t.Switches < 3 || t.Switches > maxSwitches), "topology.switches",
 			fmt.Sprintf("from 3 to %d needed", maxSwitches)},
-		{t.leaved() && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves",
+		{t.hasLeaves() && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.leaved() && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
+		{t.hasLeaves() && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.leaved() && t.Leaves*t.Spines > maxTrunks, "topology.spines",
+		{t.hasLeaves() && t.Leaves*t.Spines > maxTrunks, "topology.spines",
 			fmt.Sprintf("%d links to leaves at most", maxTrunks)},
 		{t.Kind == "line" && (t.SlowHop < 0 || t.SlowHop >= t.Switches), "topology.slow_hop",
 			"from 1, the first switch, to the last but one needed, or 0"},
@@ -215,15 +215,15 @@ func (s *Scenario) check() error {
 		{s.Switch.TraceHops < 1 || s.Switch.TraceHops > reaction.MaxHops, "switch.trace_hops",
 			fmt.Sprintf("from 1 to %d needed", reaction.MaxHops)},
 		{s.Switch.PPFC.To != "sender" && s.Switch.PPFC.To != "ingress", "switch.ppfc.to", "sender or ingress needed"},
-		{s.Switch.PPFC.To == "ingress" && !t.wan(), "switch.ppfc.to",
+		{s.Switch.PPFC.To == "ingress" && !t.hasWAN(), "switch.ppfc.to",
 			"ingress needs routers of a WAN: topology.kind wan, two-dc or fork"},
 		{!s.Switch.PPFC.ascends(), "switch.ppfc", "resume below alarm, hold and stop needed, which differ"},
 		{!(h.CNPLimit >= 0), "host.cnp_limit", "0 or above needed"},
 		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload",
 			"a multiple of 4 from 64 to 8192 needed"},
-		{h.Incapable < 0 || h.Incapable > t.hosts(), "host.incapable", "from 0 to the number of hosts needed"},
+		{h.Incapable < 0 || h.Incapable > t.hostCount(), "host.incapable", "from 0 to the number of hosts needed"},
 		{h.AckEvery < 1 || h.AckEvery > 1<<20, "host.ack_every", "from 1 to 1048576 needed"},
-		{!s.Reaction.known(), "reaction.kind", "paper, connectx or none needed"},
+		{!s.Reaction.isKnown(), "reaction.kind", "paper, connectx or none needed"},
 		{s.Reaction.Min > t.Rate, "reaction.min", "no more than topology.rate"},
 		{slices.ContainsFunc(s.Variants, lab.Variant.HPCC) && s.Reaction.RTT == 0, "reaction.rtt",
 			"needed with the variants of hpcc"},
@@ -235,7 +235,7 @@ func (s *Scenario) check() error {
 		}
 	}
 	for i := range s.Traffic {
-		if err := s.Traffic[i].check(fmt.Sprintf("traffic[%d].", i), s); err != nil {
+		if err := s.Traffic[i].checkTraffic(fmt.Sprintf("traffic[%d].", i), s); err != nil {
 			return err
 		}
 	}
@@ -257,8 +257,8 @@ var keyOf = map[string]string{
 	"Pausing.For": "switch.ppfc.pause",
 }
 
-// again returns the index of the first value that is also earlier in the list; 0 if all differ.
-func again[T comparable](list []T) int {
+// repeatedIndex returns the index of the first value that is also earlier in the list; 0 if all differ.
+func repeatedIndex[T comparable](list []T) int {
 	for i, x := range list {
 		if slices.Contains(list[:i], x) {
 			return i
@@ -267,7 +267,7 @@ func again[T comparable](list []T) int {
 	return 0
 }
 
-func (t *Topology) known() bool {
+func (t *Topology) isKnown() bool {
 	switch t.Kind {
 	case "star", "line", "circle", "leaf-spine", "fat-tree", "wan", "two-dc", "fork":
 		return true
@@ -275,13 +275,13 @@ func (t *Topology) known() bool {
 	return false
 }
 
-// wan reports whether the topology has a WAN.
-func (t *Topology) wan() bool { return t.Kind == "wan" || t.Kind == "two-dc" || t.Kind == "fork" }
+// hasWAN reports whether the topology has a WAN.
+func (t *Topology) hasWAN() bool { return t.Kind == "wan" || t.Kind == "two-dc" || t.Kind == "fork" }
 
-func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
+func (t *Topology) hasLeaves() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
 
-// hosts returns the number of hosts.
-func (t *Topology) hosts() int {
+// hostCount returns the number of hosts.
+func (t *Topology) hostCount() int {
 	switch t.Kind {
 	case "line":
 		return 2*t.Hosts + max(t.Switches-2, 0)*t.Between
@@ -359,7 +359,9 @@ func (p *PPFC) line(edge Time) string {
 		strings.Join(steps, ", "), p.Resume, p.Pause.sim(), p.Interval.sim(), ceiling)
 }
 
-func (r *Reaction) known() bool { return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none" }
+func (r *Reaction) isKnown() bool {
+	return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none"
+}
 
 // point returns the reaction point's parameters for a port.
 func (r *Reaction) point(line uint64) reaction.DCQCNConfig {

@@ -398,16 +398,16 @@ func TestUselessKeys(t *testing.T) {
 
 // Medians of as many values below as above are between the two in the middle.
 func TestMedian(t *testing.T) {
-	require.Equal(t, sim.Time(5), median([]sim.Time{9, 1, 6, 4}))
-	require.Equal(t, sim.Time(6), median([]sim.Time{9, 1, 6}))
-	require.Equal(t, sim.Never, median(nil))
+	require.Equal(t, sim.Time(5), medianTime([]sim.Time{9, 1, 6, 4}))
+	require.Equal(t, sim.Time(6), medianTime([]sim.Time{9, 1, 6}))
+	require.Equal(t, sim.Never, medianTime(nil))
 	m := Metric{Of: func(r *Result) float64 { return r.Use }}
-	cell, some := m.cell([]Result{{Use: 1}, {Use: 8}, {Use: 2}, {Use: 3}}, lab.None)
+	cell, some := m.formatCell([]Result{{Use: 1}, {Use: 8}, {Use: 2}, {Use: 3}}, lab.None)
 	require.Equal(t, "2.5 (1…8)", cell)
 	require.True(t, some)
-	cell, _ = m.cell([]Result{{Use: 1}, {Use: math.NaN()}, {Use: 2}}, lab.None)
+	cell, _ = m.formatCell([]Result{{Use: 1}, {Use: math.NaN()}, {Use: 2}}, lab.None)
 	require.Equal(t, "1.5 (1…2, 2 of 3 seeds)", cell)
-	cell, _ = m.cell([]Result{{Use: 1}, {Use: math.NaN()}}, lab.None)
+	cell, _ = m.formatCell([]Result{{Use: 1}, {Use: math.NaN()}}, lab.None)
 	require.Equal(t, "1 (1 of 2 seeds)", cell)
 }
 
@@ -434,7 +434,7 @@ func TestCompletion(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "topology": {"kind": "star", "hosts": 2},
 		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"}]}`)
 	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
-	n := wiretest.Must(s.Topology.build(s.config(lab.None, 1)))(t)
+	n := wiretest.Must(s.Topology.buildNetwork(s.config(lab.None, 1)))(t)
 	alone := n.Alone(n.Hosts()[0], n.Hosts()[1], 500_000)
 	require.EqualValues(t, 1, results[0].Completion[2].Count())
 	require.Equal(t, uint64(alone/sim.Nanosecond), results[0].Completion[2].Max())
@@ -491,13 +491,13 @@ func TestQuantileOfAll(t *testing.T) {
 		r := result(open)
 		require.Equal(t, want, m.Of(&r), open)
 	}
-	text, _ := m.cell([]Result{result(0), result(4)}, lab.None)
+	text, _ := m.formatCell([]Result{result(0), result(4)}, lab.None)
 	require.Equal(t, "30 (20…40)", text)
-	text, _ = m.cell([]Result{result(0), result(5)}, lab.None)
+	text, _ = m.formatCell([]Result{result(0), result(5)}, lab.None)
 	require.Equal(t, "–", text)
 	none := Result{Completion: make([]lab.Histogram, 1), Open: []int{0}}
 	require.True(t, math.IsNaN(m.Of(&none)))
-	text, _ = m.cell([]Result{result(0), none}, lab.None)
+	text, _ = m.formatCell([]Result{result(0), none}, lab.None)
 	require.Equal(t, "20 (1 of 2 seeds)", text)
 }
 
@@ -558,14 +558,14 @@ func TestDistributions(t *testing.T) {
 	}{{"WebSearch", 1.71e6}, {"FB_Hadoop", 120e3}, {"AliStorage2019", 40.9e3}} {
 		t.Run(c.name, func(t *testing.T) {
 			d := distributions[c.name]
-			require.InEpsilon(t, c.mean, d.mean(), 0.02)
+			require.InEpsilon(t, c.mean, d.meanOctets(), 0.02)
 			stream, sum := sim.NewStream(1, "test", 0), 0.
 			for range 200_000 {
-				sum += float64(d.draw(stream.Float64()))
+				sum += float64(d.drawOctets(stream.Float64()))
 			}
 			require.InEpsilon(t, c.mean, sum/200_000, 0.03)
-			require.EqualValues(t, 1, d.draw(0))
-			require.EqualValues(t, d[len(d)-1][0], d.draw(1))
+			require.EqualValues(t, 1, d.drawOctets(0))
+			require.EqualValues(t, d[len(d)-1][0], d.drawOctets(1))
 		})
 	}
 }
@@ -589,7 +589,7 @@ func TestLoad(t *testing.T) {
 func TestBursts(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "20ms", "topology": {"kind": "star", "hosts": 16},
 		"traffic": [{"kind": "bursts", "senders": 12, "size": "64KB", "load": 0.05}]}`)
-	r := wiretest.Must(s.prepare(lab.None, 1))(t)
+	r := wiretest.Must(s.prepareRun(lab.None, 1))(t)
 	posts := map[sim.Time][][2]*lab.Host{} // of each burst, when it was posted
 	was := r.net.Done
 	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
@@ -597,7 +597,7 @@ func TestBursts(t *testing.T) {
 		posts[posted] = append(posts[posted], [2]*lab.Host{f.Source(), f.Destination()})
 		was(f, octets, posted)
 	}
-	r.through(t.Context(), s, func(float64) {})
+	r.runThrough(t.Context(), s, func(float64) {})
 	require.NoError(t, r.result.Err)
 	require.InEpsilon(t, 0.05*16*100, r.result.Goodput, 0.2)
 	whole := 0
@@ -646,7 +646,7 @@ func TestRing(t *testing.T) {
 	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
 	require.Equal(t, 4*6, results[0].Finished)
 	require.Zero(t, results[0].Unfinished)
-	n := wiretest.Must(s.Topology.build(s.config(lab.None, 1)))(t)
+	n := wiretest.Must(s.Topology.buildNetwork(s.config(lab.None, 1)))(t)
 	piece := n.Alone(n.Hosts()[0], n.Hosts()[1], 100_000)
 	require.InEpsilon(t, float64(6*piece), float64(results[0].Last), 0.01)
 }
@@ -664,8 +664,8 @@ func TestRingOrders(t *testing.T) {
 			s := read(t, `{"variants": ["none"], "duration": "2ms",
 			"topology": {"kind": "leaf-spine", "leaves": 4, "hosts": 2, "spines": 2},
 			"traffic": [{"kind": "ring", "size": "80KB"`+c.keys+`}]}`)
-			r := wiretest.Must(s.prepare(lab.None, 1))(t)
-			r.through(t.Context(), s, func(float64) {})
+			r := wiretest.Must(s.prepareRun(lab.None, 1))(t)
+			r.runThrough(t.Context(), s, func(float64) {})
 			require.Equal(t, 8*c.steps, r.result.Finished)
 			require.Zero(t, r.result.Unfinished)
 
@@ -696,8 +696,8 @@ func TestRingOrders(t *testing.T) {
 	scattered := func(seed uint64) (to []int) {
 		t := Traffic{Kind: "ring", Order: "scattered"}
 		top := Topology{Kind: "star", Hosts: 32, Rate: 100e9}
-		n, _ := top.build(lab.Config{Seed: seed})
-		return t.around(n, 0, &top)
+		n, _ := top.buildNetwork(lab.Config{Seed: seed})
+		return t.ringOrder(n, 0, &top)
 	}
 	require.Equal(t, scattered(1), scattered(1))
 	require.NotEqual(t, scattered(1), scattered(2))
@@ -729,8 +729,8 @@ func TestCircle(t *testing.T) {
 func TestEvery(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "1ms", "topology": {"kind": "line", "switches": 2, "hosts": 2},
 		"traffic": [{"kind": "across", "flows": 3, "size": "1KB", "every": "100us", "at": "50us"}]}`)
-	r := wiretest.Must(s.prepare(lab.None, 1))(t)
-	r.through(t.Context(), s, func(float64) {})
+	r := wiretest.Must(s.prepareRun(lab.None, 1))(t)
+	r.runThrough(t.Context(), s, func(float64) {})
 	require.Len(t, r.net.Flows(), 2*3)
 	require.Equal(t, 2*3*10, r.result.Finished)
 	for _, f := range r.net.Flows() {
@@ -743,12 +743,12 @@ func TestFork(t *testing.T) {
 	s := read(t, `{"variants": ["fcn"], "duration": "20ms", "warmup": "10ms",
 		"topology": {"kind": "fork", "hosts": 2, "rate": "10G", "trunk": "100G", "slow_rate": "10G", "distance": "1ms"},
 		"traffic": [{"kind": "pairs", "pairs": [[0, 2], [1, 4]]}]}`)
-	r := wiretest.Must(s.prepare(lab.FCN, 1))(t)
+	r := wiretest.Must(s.prepareRun(lab.FCN, 1))(t)
 	h := r.net.Hosts()
 	require.Len(t, h, 6)
 	far, near := r.net.Alone(h[0], h[2], 1000), r.net.Alone(h[1], h[4], 1000)
 	require.InEpsilon(t, float64(2*(sim.Millisecond-sim.Microsecond)), float64(far-near), 0.001)
-	r.through(t.Context(), s, func(float64) {})
+	r.runThrough(t.Context(), s, func(float64) {})
 	require.NoError(t, r.result.Err)
 	require.Equal(t, "router 0 to router 1", r.result.Port)
 	require.NotZero(t, r.result.Counts.FCNs)
@@ -842,11 +842,11 @@ func TestFirstCut(t *testing.T) {
 			require.NotEmpty(t, r.Cuts)
 			if v == "oracle" {
 				require.Zero(t, r.FirstCut)
-				require.Zero(t, median(r.Cuts))
+				require.Zero(t, medianTime(r.Cuts))
 				continue
 			}
 			require.GreaterOrEqual(t, r.FirstCut, 2*sim.Microsecond, "of switch and sender")
-			require.Less(t, median(r.Cuts), 20*sim.Microsecond)
+			require.Less(t, medianTime(r.Cuts), 20*sim.Microsecond)
 		}
 		require.Equal(t, first[0], first[1])
 	}
@@ -1081,11 +1081,11 @@ func BenchmarkLeafSpine(b *testing.B) {
 	b.ReportAllocs()
 	began := wiretest.CPUTime()
 	for b.Loop() {
-		r, err := s.prepare(lab.FastCNP, 1)
+		r, err := s.prepareRun(lab.FastCNP, 1)
 		if err != nil {
 			b.Fatal(err)
 		}
-		r.through(b.Context(), s, func(float64) {})
+		r.runThrough(b.Context(), s, func(float64) {})
 		if r.result.Err != nil {
 			b.Fatal(r.result.Err)
 		}
@@ -1129,18 +1129,18 @@ func FuzzScenario(f *testing.F) {
 			return
 		}
 		top := &s.Topology
-		if top.hosts() > 64 || top.Switches > 16 || top.leaved() && (top.Leaves > 16 || top.Spines > 16) ||
+		if top.hostCount() > 64 || top.Switches > 16 || top.hasLeaves() && (top.Leaves > 16 || top.Spines > 16) ||
 			len(s.Traffic) > 4 {
 			return
 		}
 		s.Duration, s.Warmup = min(s.Duration, Time(50*sim.Microsecond)), min(s.Warmup, Time(sim.Microsecond))
 		for _, v := range s.Variants {
-			r, err := s.prepare(v, s.Seeds[0])
+			r, err := s.prepareRun(v, s.Seeds[0])
 			if err != nil {
 				continue
 			}
 			ctx, end := context.WithCancel(context.Background())
-			r.through(ctx, s, func(float64) { end() }) // 100,000 events before and after the end of the warmup
+			r.runThrough(ctx, s, func(float64) { end() }) // 100,000 events before and after the end of the warmup
 			end()
 			if r.result.Err != nil {
 				t.Fatalf("%v: %v", v, r.result.Err)

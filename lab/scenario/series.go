@@ -20,7 +20,7 @@ type Series struct {
 // Series runs one variant with one seed, and returns its measurements in intervals of this length. The error is that of
 // ctx if ctx has ended, or names the inconsistent counters.
 func (s *Scenario) Series(ctx context.Context, v lab.Variant, seed uint64, every sim.Time) (*Series, error) {
-	r, err := s.prepare(v, seed)
+	r, err := s.prepareRun(v, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *Scenario) Series(ctx context.Context, v lab.Variant, seed uint64, every
 		out.Notice = append(out.Notice, n.Counts().Notified-notified)
 		notified = n.Counts().Notified
 	}
-	deepest := r.deepest()
+	deepest := r.deepestPort()
 	out.Port, out.Queue, out.Use = r.ports[deepest].String(), queues[deepest], uses[deepest]
 	return out, n.Check()
 }

@@ -14,8 +14,8 @@ type builder struct {
 	delay       sim.Time
 }
 
-// build builds the network.
-func (t *Topology) build(cfg lab.Config) (*lab.Network, error) {
+// buildNetwork builds the network.
+func (t *Topology) buildNetwork(cfg lab.Config) (*lab.Network, error) {
 	n, err := lab.New(cfg)
 	if err != nil {
 		return nil, err
@@ -30,27 +30,27 @@ func (t *Topology) build(cfg lab.Config) (*lab.Network, error) {
 	}
 	switch t.Kind {
 	case "star":
-		b.hosts(b.net.Switch(), t.Hosts)
+		b.addHosts(b.net.Switch(), t.Hosts)
 	case "line":
-		b.line()
+		b.buildLine()
 	case "circle":
-		b.circle()
+		b.buildCircle()
 	case "leaf-spine":
 		b.leafSpine()
 	case "fat-tree":
 		b.fatTree()
 	case "wan":
-		b.across(b.net.Switch(), b.net.Switch())
+		b.connectAcross(b.net.Switch(), b.net.Switch())
 	case "two-dc":
 		b.twoDC()
 	case "fork":
-		b.fork()
+		b.buildFork()
 	}
 	return b.net, nil
 }
 
-// hosts connects hosts to a switch, and their proxy if it is a switch of its own.
-func (b *builder) hosts(s *lab.Switch, n int) {
+// addHosts connects hosts to a switch, and their proxy if it is a switch of its own.
+func (b *builder) addHosts(s *lab.Switch, n int) {
 	for range n {
 		b.net.Link(b.net.Host(), s, b.rate, b.delay)
 	}
@@ -63,9 +63,9 @@ func (b *builder) hosts(s *lab.Switch, n int) {
 	b.net.ProxyAt(s, proxy)
 }
 
-func (b *builder) line() {
+func (b *builder) buildLine() {
 	at := b.net.Switch()
-	b.hosts(at, b.Hosts)
+	b.addHosts(at, b.Hosts)
 	for i := 1; i < b.Switches; i++ {
 		next, rate := b.net.Switch(), b.trunk
 		if i == b.SlowHop {
@@ -74,17 +74,17 @@ func (b *builder) line() {
 		b.net.Link(at, next, rate, b.delay)
 		at = next
 		if i < b.Switches-1 && b.Between > 0 {
-			b.hosts(at, b.Between)
+			b.addHosts(at, b.Between)
 		}
 	}
-	b.hosts(at, b.Hosts)
+	b.addHosts(at, b.Hosts)
 }
 
-func (b *builder) circle() {
+func (b *builder) buildCircle() {
 	var all []*lab.Switch
 	for range b.Switches {
 		s := b.net.Switch()
-		b.hosts(s, b.Hosts)
+		b.addHosts(s, b.Hosts)
 		all = append(all, s)
 	}
 	for i, s := range all {
@@ -97,7 +97,7 @@ func (b *builder) leafSpine() (spines []*lab.Switch) {
 	var leaves []*lab.Switch
 	for range b.Leaves {
 		leaf := b.net.Switch()
-		b.hosts(leaf, b.Hosts)
+		b.addHosts(leaf, b.Hosts)
 		leaves = append(leaves, leaf)
 	}
 	for range b.Spines {
@@ -123,7 +123,7 @@ func (b *builder) fatTree() {
 		var edges []*lab.Switch
 		for range half {
 			edge := b.net.Switch()
-			b.hosts(edge, half)
+			b.addHosts(edge, half)
 			edges = append(edges, edge)
 		}
 		for i := range half {
@@ -138,10 +138,10 @@ func (b *builder) fatTree() {
 	}
 }
 
-// across connects two leaves with hosts by a WAN.
-func (b *builder) across(near, far *lab.Switch) {
-	b.hosts(near, b.Hosts)
-	b.hosts(far, b.Hosts)
+// connectAcross connects two leaves with hosts by a WAN.
+func (b *builder) connectAcross(near, far *lab.Switch) {
+	b.addHosts(near, b.Hosts)
+	b.addHosts(far, b.Hosts)
 	b.overWAN([]*lab.Switch{near}, []*lab.Switch{far})
 }
 
@@ -151,24 +151,24 @@ func (b *builder) twoDC() {
 	b.overWAN(near, far)
 }
 
-// fork builds three sites: from the first one to both others everything goes over one link between two routers, at
+// buildFork builds three sites: from the first one to both others everything goes over one link between two routers, at
 // SlowRate if that is set.
-func (b *builder) fork() {
+func (b *builder) buildFork() {
 	p, q := b.net.Router(), b.net.Router()
-	b.net.Link(p, q, b.slow(), b.delay)
+	b.net.Link(p, q, b.slowRate(), b.delay)
 	for _, site := range []struct {
 		at    *lab.Switch
 		delay sim.Time
 	}{{p, b.delay}, {q, b.Distance.sim()}, {q, b.delay}} {
 		leaf, pe := b.net.Switch(), b.net.PE()
-		b.hosts(leaf, b.Hosts)
+		b.addHosts(leaf, b.Hosts)
 		b.net.Link(leaf, pe, b.trunk, b.delay)
 		b.net.Link(pe, site.at, b.wan, site.delay)
 	}
 }
 
-// slow returns SlowRate, if that is set, or else the rate of the WAN.
-func (b *builder) slow() sim.Rate {
+// slowRate returns SlowRate, if that is set, or else the rate of the WAN.
+func (b *builder) slowRate() sim.Rate {
 	if b.SlowRate > 0 {
 		return sim.Rate(b.SlowRate)
 	}
@@ -184,7 +184,7 @@ func (b *builder) overWAN(near, far []*lab.Switch) {
 		b.net.Link(s, ingress, b.trunk, b.delay)
 	}
 	b.net.Link(ingress, p, b.wan, before)
-	b.net.Link(p, egress, b.slow(), distance-before)
+	b.net.Link(p, egress, b.slowRate(), distance-before)
 	for _, s := range far {
 		b.net.Link(egress, s, b.trunk, b.delay)
 	}

@@ -39,8 +39,8 @@ type Traffic struct {
 
 const maxPairs = 1 << 18
 
-// check returns the first error of the traffic. key begins the names of its keys.
-func (t *Traffic) check(key string, s *Scenario) error {
+// checkTraffic returns the first error of the traffic. key begins the names of its keys.
+func (t *Traffic) checkTraffic(key string, s *Scenario) error {
 	top := &s.Topology
 	_, sizes := distributions[t.Sizes]
 	for _, wrong := range []struct {
@@ -53,10 +53,10 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{t.Kind == "pairs" && (len(t.Pairs) == 0 || len(t.Pairs) > maxPairs), "pairs",
 			fmt.Sprintf("from 1 to %d needed", maxPairs)},
 		{slices.ContainsFunc(t.Pairs, func(p [2]int) bool {
-			return min(p[0], p[1]) < 0 || max(p[0], p[1]) >= top.hosts() || p[0] == p[1]
+			return min(p[0], p[1]) < 0 || max(p[0], p[1]) >= top.hostCount() || p[0] == p[1]
 		}), "pairs", "two different hosts needed, from 0 on"},
-		{top.hosts() < 2, "kind", "two hosts at least are needed"},
-		{(t.Kind == "incast" || t.Kind == "bursts") && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
+		{top.hostCount() < 2, "kind", "two hosts at least are needed"},
+		{(t.Kind == "incast" || t.Kind == "bursts") && (t.Senders < 1 || t.Senders >= top.hostCount()), "senders",
 			"from 1 to one less than there are hosts needed"},
 		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
 		{t.Rate > 0 && t.Rate < s.Reaction.Min, "rate", "no less than reaction.min"},
@@ -65,16 +65,16 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{!slices.Contains([]string{"", "scattered", "rails"}, t.Order), "order", "scattered or rails needed"},
 		{t.Order == "rails" && (top.Kind != "leaf-spine" || top.Leaves < 2), "order",
 			"rails needs topology.kind leaf-spine, and two leaves"},
-		{t.Kind == "ring" && (t.Steps < 0 || t.Steps > t.pieces(top)), "steps",
-			fmt.Sprintf("from 1 to %d needed, or 0", t.pieces(top))},
+		{t.Kind == "ring" && (t.Steps < 0 || t.Steps > t.pieceCount(top)), "steps",
+			fmt.Sprintf("from 1 to %d needed, or 0", t.pieceCount(top))},
 		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
-		{t.Kind == "across" && top.hosts()%2 != 0, "kind", "across needs an even number of hosts"},
+		{t.Kind == "across" && top.hostCount()%2 != 0, "kind", "across needs an even number of hosts"},
 		{t.Every > 0 && t.Size == 0, "every", "needs messages with an end: size"},
-		{t.Flows < 0 || t.Flows > maxPairs/top.hosts(), "flows",
+		{t.Flows < 0 || t.Flows > maxPairs/top.hostCount(), "flows",
 			fmt.Sprintf("from 0 needed, and %d in all at most", maxPairs)},
 		{t.At >= s.Duration, "at", "before the end of duration needed"},
 		{t.Jitter > s.Duration-t.At, "jitter", "no later than the end of duration needed, with at"},
-		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
+		{t.Kind == "all-to-all" && top.hostCount() > 512, "kind", "512 hosts at most"},
 		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
 		{(t.Kind == "poisson" || t.Kind == "bursts") && !(t.Load > 0 && t.Load < 1), "load",
 			"above 0 and below 1 needed"},
@@ -84,27 +84,28 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		}
 	}
 	if t.Kind == "poisson" || t.Kind == "bursts" {
-		if mean := t.between(top); mean < minBetween || mean > maxBetween {
+		if mean := t.meanInterval(top); mean < minBetween || mean > maxBetween {
 			return &KeyError{key + "load", fmt.Sprintf("from 100 ps to an hour between two arrivals needed, not %.3g s",
 				mean)}
 		}
 	}
-	if t.Every > 0 && float64(t.packets(s))*(1+float64(s.Duration-t.At)/float64(t.Every)) >= 1<<31 {
+	if t.Every > 0 && float64(t.packetCount(s))*(1+float64(s.Duration-t.At)/float64(t.Every)) >= 1<<31 {
 		return &KeyError{key + "every", "fewer than 2^31 packets of a flow needed until the end of duration"}
 	}
-	if late := t.late(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
+	if late := t.lateStart(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
 		slices.ContainsFunc(s.Variants, func(v lab.Variant) bool { return !v.HPCC() }) {
 		return &KeyError{"host.timeout", fmt.Sprintf("longer than %v needed, or a smaller host.ack_every: %s takes "+
-			"that long to send the packets that one acknowledgement is for", seconds(late),
+			"that long to send the packets that one acknowledgement is for", toDuration(late),
 			strings.TrimSuffix(key, "."))}
 	}
 	return nil
 }
 
-// late returns the time in seconds between the first and the last of the packets that one acknowledgement confirms.
-func (t *Traffic) late(s *Scenario) float64 {
+// lateStart returns the time in seconds between the first and the last of the packets that one acknowledgement
+// confirms.
+func (t *Traffic) lateStart(s *Scenario) float64 {
 	packets := int64(s.Host.AckEvery)
-	if n := t.packets(s); n > 0 {
+	if n := t.packetCount(s); n > 0 {
 		packets = min(packets, n)
 	}
 	rate := t.Rate
@@ -115,16 +116,16 @@ func (t *Traffic) late(s *Scenario) float64 {
 	return float64((packets-1)*(int64(s.Host.Payload)+around)) * 8 / float64(rate)
 }
 
-// seconds returns seconds as a duration.
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// toDuration returns seconds as a duration.
+func toDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// between returns the mean time between two arrivals of poisson or bursts, in seconds.
-func (t *Traffic) between(top *Topology) float64 {
+// meanInterval returns the mean time between two arrivals of poisson or bursts, in seconds.
+func (t *Traffic) meanInterval(top *Topology) float64 {
 	octets := float64(t.Senders) * float64(t.Size)
 	if t.Kind == "poisson" {
-		octets = distributions[t.Sizes].mean()
+		octets = distributions[t.Sizes].meanOctets()
 	}
-	return octets / (float64(top.Rate) / 8 * t.Load * float64(top.hosts()))
+	return octets / (float64(top.Rate) / 8 * t.Load * float64(top.hostCount()))
 }
 
 // The mean times between two arrivals that there may be, in seconds: picoseconds are whole, and there are 106 days of
@@ -134,22 +135,23 @@ const (
 	maxBetween = 3600
 )
 
-// message returns the octets of a message, of a ring or tree those of a piece; 0 if it has no end, or a size by lot.
-func (t *Traffic) message(top *Topology) int64 {
+// messageOctets returns the octets of a message, of a ring or tree those of a piece; 0 if it has no end, or a size by
+// lot.
+func (t *Traffic) messageOctets(top *Topology) int64 {
 	if t.Kind == "ring" || t.Kind == "tree" {
-		return max(int64(t.Size)/int64(t.ranks(top)), 1)
+		return max(int64(t.Size)/int64(t.rankCount(top)), 1)
 	}
 	return int64(t.Size)
 }
 
-// packets returns the packets of a message; 0 where message does.
-func (t *Traffic) packets(s *Scenario) int64 {
+// packetCount returns the packets of a message; 0 where message does.
+func (t *Traffic) packetCount(s *Scenario) int64 {
 	payload := int64(s.Host.Payload)
-	return (t.message(&s.Topology) + payload - 1) / payload
+	return (t.messageOctets(&s.Topology) + payload - 1) / payload
 }
 
-// start starts the traffic of a run. number is the traffic's index in the scenario.
-func (t *Traffic) start(r *run, number int, top *Topology) error {
+// startTraffic starts the traffic of a run. number is the traffic's index in the scenario.
+func (t *Traffic) startTraffic(r *run, number int, top *Topology) error {
 	n := r.net
 	hosts := n.Hosts()
 	jitter := n.Stream("starts", number)
@@ -199,7 +201,7 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		}
 	case "permutation":
 		draws := n.Stream("permutation", number)
-		order := shuffled(len(hosts), &draws)
+		order := shuffleNumbers(len(hosts), &draws)
 		for i, from := range order {
 			if err := send(hosts[from], hosts[order[(i+1)%len(order)]]); err != nil {
 				return err
@@ -214,9 +216,9 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 			}
 		}
 	case "ring":
-		return t.ring(r, number, top)
+		return t.startRing(r, number, top)
 	case "tree":
-		return t.tree(r, number, top)
+		return t.startTree(r, number, top)
 	case "poisson", "bursts":
 		p := &poisson{
 			r: r, number: number, sizes: distributions[t.Sizes],
@@ -226,9 +228,9 @@ func (t *Traffic) start(r *run, number int, top *Topology) error {
 		if t.Kind == "bursts" {
 			p.burst, p.size = t.Senders, int64(t.Size)
 		}
-		p.mean = sim.Time(t.between(top) * float64(sim.Second))
+		p.mean = sim.Time(t.meanInterval(top) * float64(sim.Second))
 		p.id = n.Sim.Add(p)
-		r.done = append(r.done, p.finished)
+		r.done = append(r.done, p.countFinished)
 		n.Sim.Schedule(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
 	}
 	return nil
@@ -248,8 +250,8 @@ func (m *repeated) Handle(uint32) {
 	m.net.Sim.Schedule(m.net.Sim.Now()+m.every, sim.Application, m.id, 0)
 }
 
-// shuffled returns the numbers below n in random order.
-func shuffled(n int, draws *sim.Stream) []int {
+// shuffleNumbers returns the numbers below n in random order.
+func shuffleNumbers(n int, draws *sim.Stream) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -283,15 +285,15 @@ var distributions = map[string]distribution{
 	},
 }
 
-func (d distribution) mean() (mean float64) {
+func (d distribution) meanOctets() (mean float64) {
 	for i := range d[1:] {
 		mean += (d[i][0] + d[i+1][0]) / 2 * (d[i+1][1] - d[i][1]) / 100
 	}
 	return mean
 }
 
-// draw returns the size at a share of the distribution.
-func (d distribution) draw(share float64) int64 {
+// drawOctets returns the size at a share of the distribution.
+func (d distribution) drawOctets(share float64) int64 {
 	percent := share * 100
 	for i := range d[1:] {
 		if a, b := d[i], d[i+1]; percent <= b[1] {

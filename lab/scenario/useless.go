@@ -8,10 +8,10 @@ import (
 	"github.com/rocecn/rocecn/lab"
 )
 
-// useless returns an error for the first given key that has no effect in the scenario: the author probably means
+// checkUseless returns an error for the first given key that has no effect in the scenario: the author probably means
 // another scenario.
-func (s *Scenario) useless(given []string) error {
-	rules := s.rules()
+func (s *Scenario) checkUseless(given []string) error {
+	rules := s.uselessRules()
 	for _, key := range given {
 		name, traffic := key, -1
 		if _, err := fmt.Sscanf(key, "traffic[%d].", &traffic); err == nil {
@@ -38,10 +38,10 @@ type rule struct {
 	without string
 }
 
-func (s *Scenario) rules() []rule {
+func (s *Scenario) uselessRules() []rule {
 	const usual = "with 0s, which stands for the default"
 	t := &s.Topology
-	isLine, leaved, wan := t.Kind == "line", t.leaved(), t.wan()
+	isLine, leaved, wan := t.Kind == "line", t.hasLeaves(), t.hasWAN()
 	some := func(is func(lab.Variant) bool) bool { return slices.ContainsFunc(s.Variants, is) }
 	one := func(v lab.Variant) bool { return slices.Contains(s.Variants, v) }
 	dcqcn := some(func(v lab.Variant) bool { return !v.HPCC() })
@@ -59,7 +59,7 @@ func (s *Scenario) rules() []rule {
 			without: "without a variant that has notifications, with delay"},
 		{keys: "host.join host.cold", heard: asks || answers, without: "without a variant that has notifications"},
 		{keys: "host.cnp_delay host.cnp_limit", heard: answers, without: "without a variant in which receivers answer"},
-		{keys: "host.incapable", heard: some(fast), without: "without a variant with Fast CNPs and DCQCN"},
+		{keys: "host.incapable", heard: some(usesFastCNP), without: "without a variant with Fast CNPs and DCQCN"},
 		{keys: "host.rejects", heard: one(lab.FastCNPMarks) && s.Host.Incapable > 0,
 			without: "without host.incapable and the variant fastcnp-marks"},
 		{keys: "host.window", heard: dcqcn, without: "with variants of hpcc, which have a window of their own"},
@@ -121,8 +121,8 @@ func (s *Scenario) rules() []rule {
 	}
 }
 
-// fast reports whether switches send Fast CNPs without a trace.
-func fast(v lab.Variant) bool { return v == lab.FastCNP || v == lab.FastCNPMarks }
+// usesFastCNP reports whether switches send Fast CNPs without a trace.
+func usesFastCNP(v lab.Variant) bool { return v == lab.FastCNP || v == lab.FastCNPMarks }
 
 // switchSends reports whether switches send notifications that take time.
 func switchSends(v lab.Variant) bool {

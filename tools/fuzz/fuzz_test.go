@@ -48,11 +48,11 @@ func TestLeast(t *testing.T) {
 		{2, 3 * time.Minute, 0, 2 * time.Minute}, {0, 2 * time.Minute, 1, time.Minute}, {1, time.Minute, -1, 0},
 	} {
 		runs = append(runs, record{target: targets[step.ran].String(), processor: step.had})
-		next, lacks := least(targets, runs, 5*time.Minute)
+		next, lacks := leastFuzzed(targets, runs, 5*time.Minute)
 		require.Equal(t, step.index, next, len(runs))
 		require.Equal(t, step.lacks, lacks, len(runs))
 	}
-	next, lacks := least(targets, nil, time.Second)
+	next, lacks := leastFuzzed(targets, nil, time.Second)
 	require.Zero(t, next)
 	require.Equal(t, time.Second, lacks)
 }
@@ -66,7 +66,7 @@ func TestShorter(t *testing.T) {
 		{"4m", 5 * time.Minute, "4m"}, {"4m", 4 * time.Minute, "4m"}, {"4m", 90400 * time.Millisecond, "1m30s"},
 		{"20000x", time.Second, "20000x"},
 	} {
-		require.Equal(t, c.want, shorter(c.t, c.longest))
+		require.Equal(t, c.want, shortenTime(c.t, c.longest))
 	}
 }
 
@@ -74,9 +74,10 @@ func TestShorter(t *testing.T) {
 func TestProgress(t *testing.T) {
 	const report = "fuzz: elapsed: 3s, execs: 5625 (1875/sec), new interesting: 0 (total: 276)\n" +
 		"fuzz: elapsed: 5s, execs: 14443 (4152/sec), new interesting: 7 (total: 283)\n"
-	executions, found, corpus := progress([]byte(report + "PASS\n"))
+	executions, found, corpus := parseProgress([]byte(report + "PASS\n"))
 	require.Equal(t, []int{14443, 7, 283}, []int{executions, found, corpus})
-	executions, found, corpus = progress([]byte("fuzz: elapsed: 0s, gathering baseline coverage: 0/14 completed\n"))
+	executions, found, corpus = parseProgress(
+		[]byte("fuzz: elapsed: 0s, gathering baseline coverage: 0/14 completed\n"))
 	require.Zero(t, executions+found+corpus)
 
 	const ended = "--- FAIL: FuzzA (5.02s)\n    context deadline exceeded\nFAIL\n"
@@ -152,10 +153,10 @@ func TestMinimize(t *testing.T) {
 			write("testdata/fuzz/FuzzKind/"+c.name, "go test fuzz v1\n[]byte(\""+c.value+"\")\n")
 		})
 	}
-	targets := wiretest.Must(list(t.Context(), []string{"./..."}))(t)
+	targets := wiretest.Must(listTargets(t.Context(), []string{"./..."}))(t)
 	require.Len(t, targets, 1)
-	require.NoError(t, minimize(t.Context(), targets, t.TempDir()))
-	kept := wiretest.Must(inputsOf(targets[0].corpus()))(t)
+	require.NoError(t, minimizeCorpora(t.Context(), targets, t.TempDir()))
+	kept := wiretest.Must(inputsOf(targets[0].corpusFolder()))(t)
 	var names []string
 	for _, i := range kept {
 		names = append(names, filepath.Base(i.file))

@@ -37,8 +37,8 @@ func (r record) String() string {
 		r.processor.Seconds(), r.executions, r.found, r.corpus, result)
 }
 
-// parse reads a line.
-func parse(line string) (r record, err error) {
+// parseRecord reads a line.
+func parseRecord(line string) (r record, err error) {
 	f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 	if len(f) != 8 {
 		return r, fmt.Errorf("%d columns", len(f))
@@ -72,7 +72,7 @@ func readLog(name string) (runs []record, err error) {
 		if s.Text()+"\n" == header {
 			continue
 		}
-		r, err := parse(s.Text())
+		r, err := parseRecord(s.Text())
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}

@@ -42,7 +42,7 @@ func main() {
 	log.SetPrefix("fuzz: ")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := runTargets(ctx); err != nil {
 		stop()
 		log.Fatal(err)
 	}
@@ -59,7 +59,7 @@ type settings struct {
 	log      string
 }
 
-func run(ctx context.Context) error {
+func runTargets(ctx context.Context) error {
 	var s settings
 	flag.StringVar(&s.time, "t", "20m", "run time of a target: a `time`, or a number of inputs as 20000x")
 	flag.DurationVar(&s.total, "total", 0, "go on until each target has had this `time` of a processor by the log")
@@ -85,7 +85,7 @@ func run(ctx context.Context) error {
 	if len(folders) == 0 {
 		folders = []string{"./...", "./lab/..."}
 	}
-	targets, err := list(ctx, folders)
+	targets, err := listTargets(ctx, folders)
 	if err != nil {
 		return err
 	}
@@ -98,19 +98,19 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	if *minimized {
-		return minimize(ctx, targets, dir)
+		return minimizeCorpora(ctx, targets, dir)
 	}
-	return fuzz(ctx, targets, &s, dir)
+	return fuzzTargets(ctx, targets, &s, dir)
 }
 
-// fuzz runs the targets once each, or with -total as long as one has not had its time.
-func fuzz(ctx context.Context, targets []target, s *settings, dir string) error {
+// fuzzTargets runs the targets once each, or with -total as long as one has not had its time.
+func fuzzTargets(ctx context.Context, targets []target, s *settings, dir string) error {
 	if s.lasting > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.lasting)
 		defer cancel()
 	}
-	commit, err := output(ctx, "git", "describe", "--always", "--dirty", "--exclude", "*")
+	commit, err := commandOutput(ctx, "git", "describe", "--always", "--dirty", "--exclude", "*")
 	if err != nil {
 		return err
 	}
@@ -123,14 +123,14 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 				return err
 			}
 			var lacks time.Duration
-			if next, lacks = least(targets, runs, s.total); next < 0 {
+			if next, lacks = leastFuzzed(targets, runs, s.total); next < 0 {
 				break
 			}
 			// It takes this long at least; the last seconds are not worth a run each.
 			longest = max(lacks/time.Duration(cmp.Or(s.parallel, runtime.GOMAXPROCS(0))), 5*time.Second)
 		}
 		t := targets[next]
-		r, err := t.fuzz(ctx, s, longest, dir)
+		r, err := t.fuzzOnce(ctx, s, longest, dir)
 		switch {
 		case ctx.Err() != nil && err != nil: // the time was over before it began
 			continue
@@ -144,7 +144,7 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 			}
 		}
 		if s.grow > 0 {
-			if err := t.grow(s.grow); err != nil {
+			if err := t.growCorpus(s.grow); err != nil {
 				return err
 			}
 		}
@@ -161,9 +161,9 @@ func fuzz(ctx context.Context, targets []target, s *settings, dir string) error 
 	return nil
 }
 
-// least returns the index of the target that has had the least time, and the time that it lacks; -1
+// leastFuzzed returns the index of the target that has had the least time, and the time that it lacks; -1
 // if each has had the total.
-func least(targets []target, runs []record, total time.Duration) (next int, lacks time.Duration) {
+func leastFuzzed(targets []target, runs []record, total time.Duration) (next int, lacks time.Duration) {
 	had := map[string]time.Duration{}
 	for _, r := range runs {
 		had[r.target] += r.processor
@@ -191,8 +191,8 @@ func shareOf(targets []target, share string) (mine []target, err error) {
 	return mine, nil
 }
 
-// output runs a command and returns its output.
-func output(ctx context.Context, name string, args ...string) (string, error) {
+// commandOutput runs a command and returns its output.
+func commandOutput(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

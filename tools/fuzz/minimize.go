@@ -15,31 +15,31 @@ import (
 // named are the names that go test gives to inputs. Inputs with other names are kept.
 var named = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// minimize removes inputs from the corpora that reach no code which smaller ones, or
+// minimizeCorpora removes inputs from the corpora that reach no code which smaller ones, or
 // those in the code of the test, do not. As for go test, code that an input reaches
 // twice as often is other code.
-func minimize(ctx context.Context, targets []target, dir string) error {
+func minimizeCorpora(ctx context.Context, targets []target, dir string) error {
 	var was, is, octetsWas, octetsIs int64
 	for _, t := range targets {
-		inputs, err := inputsOf(t.corpus())
+		inputs, err := inputsOf(t.corpusFolder())
 		if err != nil {
 			return err
 		}
 		if len(inputs) == 0 {
 			continue
 		}
-		program, err := t.build(ctx, dir, "-covermode=count", "-coverpkg="+t.module+"/...")
+		program, err := t.buildProgram(ctx, dir, "-covermode=count", "-coverpkg="+t.module+"/...")
 		if err != nil {
 			return err
 		}
 		reached := map[string]bool{}
-		if _, err := t.reach(ctx, program, "seed#", reached); err != nil {
+		if _, err := t.reachedLines(ctx, program, "seed#", reached); err != nil {
 			return err
 		}
 		kept := 0
 		for _, i := range inputs {
 			name := filepath.Base(i.file)
-			news, err := t.reach(ctx, program, name+"$", reached)
+			news, err := t.reachedLines(ctx, program, name+"$", reached)
 			if err != nil {
 				return err
 			}
@@ -61,9 +61,10 @@ func minimize(ctx context.Context, targets []target, dir string) error {
 
 var block = regexp.MustCompile(`(?m)^(\S+) \d+ (\d+)$`)
 
-// reach runs a target's inputs by name, adds the code that they reach, and reports whether any of
+// reachedLines runs a target's inputs by name, adds the code that they reach, and reports whether any of
 // it is new.
-func (t target) reach(ctx context.Context, program, name string, reached map[string]bool) (news bool, err error) {
+func (t target) reachedLines(ctx context.Context, program, name string, reached map[string]bool) (news bool,
+	err error) {
 	profile := program + ".cover"
 	cmd := exec.CommandContext(ctx, program, "-test.run=^"+t.name+"$/^"+name, "-test.coverprofile="+profile)
 	cmd.Dir = t.folder

@@ -30,13 +30,13 @@ func (t target) String() string {
 	return strings.TrimPrefix(t.pkg, repository) + "." + t.name
 }
 
-// corpus is the folder of the inputs that are committed.
-func (t target) corpus() string { return filepath.Join(t.folder, "testdata", "fuzz", t.name) }
+// corpusFolder is the folder of the inputs that are committed.
+func (t target) corpusFolder() string { return filepath.Join(t.folder, "testdata", "fuzz", t.name) }
 
 var targetFunc = regexp.MustCompile(`(?m)^func (Fuzz\w*)\(\w+ \*testing\.F\)`)
 
-// list returns the targets of the packages in folders, each of which may end in "/...".
-func list(ctx context.Context, folders []string) (targets []target, err error) {
+// listTargets returns the targets of the packages in folders, each of which may end in "/...".
+func listTargets(ctx context.Context, folders []string) (targets []target, err error) {
 	const format = "{{.Module.Path}}\t{{.ImportPath}}\t{{.Dir}}\t" +
 		"{{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}"
 	for _, folder := range folders {
@@ -44,7 +44,7 @@ func list(ctx context.Context, folders []string) (targets []target, err error) {
 		if above, ok := strings.CutSuffix(folder, "/..."); ok {
 			folder, pattern = above, "./..."
 		}
-		out, err := output(ctx, "go", "-C", folder, "list", "-f", format, pattern)
+		out, err := commandOutput(ctx, "go", "-C", folder, "list", "-f", format, pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -67,39 +67,40 @@ func list(ctx context.Context, folders []string) (targets []target, err error) {
 	return targets, nil
 }
 
-// build builds the package's tests once, and returns the program.
-func (t target) build(ctx context.Context, dir string, flags ...string) (program string, err error) {
+// buildProgram builds the package's tests once, and returns the program.
+func (t target) buildProgram(ctx context.Context, dir string, flags ...string) (program string, err error) {
 	program = filepath.Join(dir, strings.ReplaceAll(t.pkg, "/", "_")+".test")
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
 	args := slices.Concat([]string{"-C", t.folder, "test", "-c", "-vet=off", "-ldflags=-w", "-o", program}, flags)
-	_, err = output(ctx, "go", args...)
+	_, err = commandOutput(ctx, "go", args...)
 	return program, err
 }
 
-// cache is where go test keeps the inputs that reached new code.
-func (t target) cache() (string, error) {
-	out, err := output(context.Background(), "go", "env", "GOCACHE")
+// cacheFolder is where go test keeps the inputs that reached new code.
+func (t target) cacheFolder() (string, error) {
+	out, err := commandOutput(context.Background(), "go", "env", "GOCACHE")
 	return filepath.Join(strings.TrimSpace(out), "fuzz", t.pkg), err
 }
 
-// fuzz runs the target, for longest at most. It tries a hundred times at most to make
+// fuzzOnce runs the target, for longest at most. It tries a hundred times at most to make
 // an input smaller: by default that takes most of the time.
-func (t target) fuzz(ctx context.Context, s *settings, longest time.Duration, dir string) (r record, err error) {
+func (t target) fuzzOnce(ctx context.Context, s *settings, longest time.Duration, dir string) (r record, err error) {
 	fmt.Println("==", t)
-	program, err := t.build(ctx, dir, "-fuzz=.")
+	program, err := t.buildProgram(ctx, dir, "-fuzz=.")
 	if err != nil {
 		return r, err
 	}
-	cache, err := t.cache()
+	cache, err := t.cacheFolder()
 	if err != nil {
 		return r, err
 	}
 	if end, ok := ctx.Deadline(); ok {
 		longest = min(longest, max(time.Until(end), time.Second))
 	}
-	cmd := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+shorter(s.time, longest),
+	cmd := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+shortenTime(s.time,
+		longest),
 		"-test.fuzzminimizetime=100x", "-test.fuzzcachedir="+cache)
 	if s.parallel > 0 {
 		cmd.Args = append(cmd.Args, "-test.parallel="+strconv.Itoa(s.parallel))
@@ -114,12 +115,12 @@ func (t target) fuzz(ctx context.Context, s *settings, longest time.Duration, di
 	}
 	r.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // those of its processes, too
 	r.ok = err == nil || onlyEnded(out.Bytes())
-	r.executions, r.found, r.corpus = progress(out.Bytes())
+	r.executions, r.found, r.corpus = parseProgress(out.Bytes())
 	return r, nil
 }
 
-// shorter returns -t, or longest where -t is a time that is longer.
-func shorter(t string, longest time.Duration) string {
+// shortenTime returns -t, or longest where -t is a time that is longer.
+func shortenTime(t string, longest time.Duration) string {
 	if d, err := time.ParseDuration(t); err == nil && longest < d {
 		return longest.Round(time.Second).String()
 	}
@@ -137,9 +138,9 @@ var (
 	reports  = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+) \(total: (\d+)\)`)
 )
 
-// progress returns the numbers of a run's last report: inputs tried, inputs among them that reached
+// parseProgress returns the numbers of a run's last report: inputs tried, inputs among them that reached
 // new code, and all inputs that do so.
-func progress(out []byte) (executions, found, corpus int) {
+func parseProgress(out []byte) (executions, found, corpus int) {
 	all := reports.FindAllSubmatch(out, -1)
 	if len(all) == 0 {
 		return 0, 0, 0
@@ -151,9 +152,9 @@ func progress(out []byte) (executions, found, corpus int) {
 	return executions, found, corpus
 }
 
-// grow copies up to n inputs of the cache into the corpus, the smallest first.
-func (t target) grow(n int) error {
-	cache, err := t.cache()
+// growCorpus copies up to n inputs of the cache into the corpus, the smallest first.
+func (t target) growCorpus(n int) error {
+	cache, err := t.cacheFolder()
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (t target) grow(n int) error {
 	if err != nil || len(inputs) == 0 {
 		return err
 	}
-	if err := os.MkdirAll(t.corpus(), 0o755); err != nil {
+	if err := os.MkdirAll(t.corpusFolder(), 0o755); err != nil {
 		return err
 	}
 	for _, i := range inputs[:min(n, len(inputs))] {
@@ -172,7 +173,7 @@ func (t target) grow(n int) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(t.corpus(), filepath.Base(i.file)), octets, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(t.corpusFolder(), filepath.Base(i.file)), octets, 0o644); err != nil {
 			return err
 		}
 	}

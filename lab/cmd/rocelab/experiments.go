@@ -39,8 +39,8 @@ type options struct {
 	share string // as in 2/8; empty for everything
 }
 
-// experiments runs experiments.
-func (o *options) experiments(ctx context.Context, names []string, stdout, stderr io.Writer) int {
+// runExperiments runs experiments.
+func (o *options) runExperiments(ctx context.Context, names []string, stdout, stderr io.Writer) int {
 	size := experiment.Full
 	for _, name := range names {
 		o.quick = o.quick || name == "quick"
@@ -71,13 +71,13 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 		return failed
 	}
 	if err == nil && plan.Share <= 1 { // once, of all shares
-		err = o.others(ctx, results, names)
+		err = o.runOthers(ctx, results, names)
 		if err != nil && !errors.Is(err, ctx.Err()) {
 			fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 			return failed
 		}
 	}
-	if code := o.write(results, "run", stdout, stderr); code != 0 {
+	if code := o.writeOutputs(results, "run", stdout, stderr); code != 0 {
 		return code
 	}
 	if err != nil {
@@ -87,8 +87,8 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 	return 0
 }
 
-// others adds the results that are no experiments: runs over time, and the checks of the laboratory.
-func (o *options) others(ctx context.Context, r *experiment.Results, names []string) error {
+// runOthers adds the results that are no experiments: runs over time, and the checks of the laboratory.
+func (o *options) runOthers(ctx context.Context, r *experiment.Results, names []string) error {
 	asked := func(name string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return n == name || n == "quick" || n == "all" })
 	}
@@ -120,12 +120,12 @@ func readShare(text string) (share, of int, err error) {
 	return share, of, nil
 }
 
-// merge puts results together.
-func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f := flags("merge", stderr)
+// mergeResults puts results together.
+func mergeResults(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := newFlags("merge", stderr)
 	o := outputsOf(f)
 	if err := f.Parse(args); err != nil {
-		return status(err)
+		return exitStatus(err)
 	}
 	if f.NArg() == 0 {
 		fmt.Fprint(stderr, usage)
@@ -133,7 +133,7 @@ func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	var all []*experiment.Results
 	for _, name := range f.Args() {
-		text, err := read(name, stdin)
+		text, err := readInput(name, stdin)
 		if err != nil {
 			fmt.Fprintf(stderr, "rocelab merge: %v\n", err)
 			return failed
@@ -154,7 +154,7 @@ func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "rocelab merge: %v\n", err)
 		return failed
 	}
-	if code := o.write(results, "merge", stdout, stderr); code != 0 {
+	if code := o.writeOutputs(results, "merge", stdout, stderr); code != 0 {
 		return code
 	}
 	if missing := results.Missing(); missing > 0 {
@@ -163,8 +163,8 @@ func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// write writes results.
-func (o *outputs) write(r *experiment.Results, command string, stdout, stderr io.Writer) int {
+// writeOutputs writes results.
+func (o *outputs) writeOutputs(r *experiment.Results, command string, stdout, stderr io.Writer) int {
 	err := o.writePage(r)
 	switch {
 	case err != nil:

@@ -41,7 +41,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program
-	os.Exit(command(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(runCommand(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
@@ -57,19 +57,19 @@ usage: rocelab run [-json] FILE…    run scenarios; - is standard input
 docs/laboratory.md describes scenarios, docs/results.md the experiments.
 `
 
-// command is main with everything that it touches as an argument.
-func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// runCommand is main with everything that it touches as an argument.
+func runCommand(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
 		return misused
 	}
 	switch args[0] {
 	case "run":
-		return run(ctx, args[1:], stdin, stdout, stderr)
+		return runScenario(ctx, args[1:], stdin, stdout, stderr)
 	case "check":
-		return checks(ctx, args[1:], stdout, stderr)
+		return runChecks(ctx, args[1:], stdout, stderr)
 	case "merge":
-		return merge(args[1:], stdin, stdout, stderr)
+		return mergeResults(args[1:], stdin, stdout, stderr)
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(stdout, usage)
 		return 0
@@ -81,30 +81,30 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return misused
 }
 
-// flags returns a set of flags that prints the usage.
-func flags(name string, stderr io.Writer) *flag.FlagSet {
+// newFlags returns a set of flags that prints the usage.
+func newFlags(name string, stderr io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() { fmt.Fprint(stderr, usage) }
 	return f
 }
 
-func status(err error) int {
+func exitStatus(err error) int {
 	if err == flag.ErrHelp {
 		return 0
 	}
 	return misused
 }
 
-// run runs scenarios or experiments.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f := flags("run", stderr)
+// runScenario runs scenarios or experiments.
+func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := newFlags("run", stderr)
 	o := options{outputs: outputsOf(f)}
 	f.BoolVar(&o.quick, "quick", false, "experiments at a small size")
 	f.IntVar(&o.seeds, "seeds", 0, "seeds of experiments")
 	f.StringVar(&o.share, "share", "", "which share of the runs, as in 2/8")
 	if err := f.Parse(args); err != nil {
-		return status(err)
+		return exitStatus(err)
 	}
 	if f.NArg() == 0 {
 		fmt.Fprint(stderr, usage)
@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	switch {
 	case named == f.NArg():
-		return o.experiments(ctx, f.Args(), stdout, stderr)
+		return o.runExperiments(ctx, f.Args(), stdout, stderr)
 	case named > 0:
 		fmt.Fprintln(stderr, "rocelab run: scenarios and experiments are run apart")
 		return misused
@@ -129,7 +129,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var all []*scenario.Scenario // wrong ones are said before the first runs
 	for _, name := range f.Args() {
-		text, err := read(name, stdin)
+		text, err := readInput(name, stdin)
 		if err != nil {
 			fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 			return failed
@@ -172,7 +172,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return 0
 }
 
-func read(name string, stdin io.Reader) ([]byte, error) {
+func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(stdin)
 	}
@@ -222,12 +222,12 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 	return nil
 }
 
-// checks runs checks, and prints their table.
-func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	f := flags("check", stderr)
+// runChecks runs checks, and prints their table.
+func runChecks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	f := newFlags("check", stderr)
 	quick := f.Bool("quick", false, "only those that take a second or so")
 	if err := f.Parse(args); err != nil {
-		return status(err)
+		return exitStatus(err)
 	}
 	var chosen []check.Check
 	for _, c := range check.All() {

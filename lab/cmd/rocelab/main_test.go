@@ -23,7 +23,7 @@ import (
 
 func call(ctx context.Context, stdin string, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = command(ctx, args, strings.NewReader(stdin), &out, &errs)
+	status = runCommand(ctx, args, strings.NewReader(stdin), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -286,7 +286,7 @@ func requireDocumented(t *testing.T, file string, count int) {
 			if args, ok := strings.CutPrefix(line, "$ rocelab "); ok {
 				out.WriteString(line)
 				var messages bytes.Buffer // progress among them, on a slow machine
-				status := command(t.Context(), strings.Fields(args), strings.NewReader(""), out, &messages)
+				status := runCommand(t.Context(), strings.Fields(args), strings.NewReader(""), out, &messages)
 				require.Equal(t, 0, status, messages.String())
 			}
 		}

@@ -47,13 +47,13 @@ func main() {
 	if *only != "" {
 		measured = []string{*only}
 	}
-	if err := run(); err != nil {
+	if err := runBenchmark(); err != nil {
 		fmt.Fprintln(os.Stderr, "arm64:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func runBenchmark() error {
 	version, err := exec.Command(emulator, "--version").Output()
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func run() error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	if t.ranges, err = ranges(t.path); err != nil {
+	if t.ranges, err = codeRanges(t.path); err != nil {
 		return err
 	}
 	first, _, _ := strings.Cut(string(version), "\n")
@@ -89,8 +89,8 @@ type binary struct {
 	ranges string // of addresses that have lines, as qemu's -dfilter takes them
 }
 
-// ranges returns the addresses of the functions that a frame may reach.
-func ranges(path string) (string, error) {
+// codeRanges returns the addresses of the functions that a frame may reach.
+func codeRanges(path string) (string, error) {
 	f, err := elf.Open(path)
 	if err != nil {
 		return "", err
@@ -123,7 +123,7 @@ func ranges(path string) (string, error) {
 
 // countAll prints the instruction counts of each benchmark of a pattern.
 func (t *binary) countAll(pattern string) error {
-	out, err := t.command(nil, pattern, 1).Output()
+	out, err := t.newCommand(nil, pattern, 1).Output()
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *binary) countAll(pattern string) error {
 		if len(fields) < 4 || !strings.HasPrefix(line, "Benchmark") {
 			continue
 		}
-		n, err := t.count(fields[0])
+		n, err := t.countExecuted(fields[0])
 		if err != nil {
 			return fmt.Errorf("%s: %w", fields[0], err)
 		}
@@ -143,15 +143,15 @@ func (t *binary) countAll(pattern string) error {
 
 const few, many = 100, 1100
 
-// count returns the number of instructions of an operation of a benchmark. It measures again if the
+// countExecuted returns the number of instructions of an operation of a benchmark. It measures again if the
 // instructions of other code are too many to separate them from those of the operation.
-func (t *binary) count(name string) (n int, err error) {
+func (t *binary) countExecuted(name string) (n int, err error) {
 	for range 3 {
-		less, err := t.trace(name, few)
+		less, err := t.traceExecuted(name, few)
 		if err != nil {
 			return 0, err
 		}
-		more, err := t.trace(name, many)
+		more, err := t.traceExecuted(name, many)
 		if err != nil {
 			return 0, err
 		}
@@ -171,9 +171,9 @@ func (t *binary) count(name string) (n int, err error) {
 	return 0, errors.New("not the same number of instructions in every operation")
 }
 
-// trace runs one benchmark and returns the number of executions of each instruction, by its
+// traceExecuted runs one benchmark and returns the number of executions of each instruction, by its
 // address.
-func (t *binary) trace(name string, times int) (executed map[uint64]int, err error) {
+func (t *binary) traceExecuted(name string, times int) (executed map[uint64]int, err error) {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
@@ -184,7 +184,7 @@ func (t *binary) trace(name string, times int) (executed map[uint64]int, err err
 	}
 	defer in.Close()
 	options := []string{"-singlestep", "-d", "nochain,exec", "-dfilter", t.ranges, "-D", "/proc/self/fd/3"}
-	c := t.command(options, strings.Join(parts, "/"), times)
+	c := t.newCommand(options, strings.Join(parts, "/"), times)
 	c.ExtraFiles = []*os.File{out}
 	err = c.Start()
 	out.Close()
@@ -207,8 +207,9 @@ func (t *binary) trace(name string, times int) (executed map[uint64]int, err err
 	return executed, errors.Join(lines.Err(), c.Wait())
 }
 
-// command runs the benchmarks of a pattern so many times, without the runtime's background work as far as it lets one.
-func (t *binary) command(options []string, pattern string, times int) *exec.Cmd {
+// newCommand runs the benchmarks of a pattern so many times, without the runtime's background work as far as it lets
+// one.
+func (t *binary) newCommand(options []string, pattern string, times int) *exec.Cmd {
 	args := append(options, t.path, "-test.run", "^$", "-test.bench", pattern,
 		"-test.benchtime", fmt.Sprint(times, "x"), "-test.cpu", "1")
 	c := exec.Command(emulator, args...)

@@ -37,14 +37,14 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := create(flag.Arg(0), *frames, *incidents, *connections); err != nil {
+	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// create writes the capture that the flags ask for.
-func create(name string, frames int, incidents uint64, connections int) error {
+// createCapture writes the capture that the flags ask for.
+func createCapture(name string, frames int, incidents uint64, connections int) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func create(name string, frames int, incidents uint64, connections int) error {
 	if incidents > 0 {
 		err = traffic.Generate(incidents, traffic.Options{Connections: connections}).Write(out)
 	} else {
-		err = write(out, frames, connections)
+		err = writeCapture(out, frames, connections)
 	}
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func create(name string, frames int, incidents uint64, connections int) error {
 // Every message has 16 packets, the last of which asks for an acknowledgement.
 const packets = 16
 
-func write(out io.Writer, frames, connections int) error {
+func writeCapture(out io.Writer, frames, connections int) error {
 	w, err := capture.NewWriter(out, capture.Ethernet, time.Nanosecond)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func write(out io.Writer, frames, connections int) error {
 			if written == frames {
 				break
 			}
-			p := packet(c, i, psn[c])
+			p := newPacket(c, i, psn[c])
 			if i < packets {
 				psn[c] = (psn[c] + 1) & 0xFFFFFF
 			}
@@ -103,9 +103,9 @@ func write(out io.Writer, frames, connections int) error {
 // payload makes the mean frame of 16 writes and an acknowledgement 710 octets, 726 in the file.
 var payload = make([]byte, 692)
 
-// packet returns packet i of a message of connection c, i = packets is its
+// newPacket returns packet i of a message of connection c, i = packets is its
 // acknowledgement.
-func packet(c, i int, psn uint32) *rocev2.Packet {
+func newPacket(c, i int, psn uint32) *rocev2.Packet {
 	requester := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000|uint32(c%256))))
 	responder := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A010000|uint32(c%256))))
 	p := &rocev2.Packet{Datagram: rocev2.Datagram{

@@ -32,7 +32,7 @@ func loopTable(w io.Writer, cases []testCase) error {
 			continue
 		}
 		var l load
-		if err := json.Unmarshal([]byte(c.text("load.json")), &l); err != nil {
+		if err := json.Unmarshal([]byte(c.readText("load.json")), &l); err != nil {
 			return fmt.Errorf("load.json: %w", err)
 		}
 		q, err := c.readQueue(l)
@@ -63,8 +63,8 @@ func loopTable(w io.Writer, cases []testCase) error {
 			median(runs, func(q queueRun) float64 { return float64(need*payload*8) / q.took.Seconds() / 1e6 }),
 			median(runs, func(q queueRun) time.Duration { return q.deep }).Round(100*time.Microsecond),
 			median(runs, func(q queueRun) int { return q.notifications }),
-			spread(runs, func(q queueRun) (time.Duration, bool) { return q.news, q.told }),
-			spread(runs, func(q queueRun) (time.Duration, bool) { return q.slower, q.slowed }))
+			formatSpread(runs, func(q queueRun) (time.Duration, bool) { return q.news, q.told }),
+			formatSpread(runs, func(q queueRun) (time.Duration, bool) { return q.slower, q.slowed }))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -73,9 +73,9 @@ func loopTable(w io.Writer, cases []testCase) error {
 	return err
 }
 
-// spread returns the text with the median of the values of the runs, the upper one of two, their
+// formatSpread returns the text with the median of the values of the runs, the upper one of two, their
 // minimum and maximum, and the number of runs with a value if some have none.
-func spread(runs []queueRun, of func(queueRun) (time.Duration, bool)) string {
+func formatSpread(runs []queueRun, of func(queueRun) (time.Duration, bool)) string {
 	var values []time.Duration
 	for _, q := range runs {
 		if d, ok := of(q); ok {

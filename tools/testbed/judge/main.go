@@ -38,10 +38,10 @@ func main() {
 	for _, behind := range cases {
 		c := testCase{rocecn: *rocecn, folder: filepath.Dir(behind)}
 		all = append(all, c)
-		r, err := c.read()
+		r, err := c.readResult()
 		verdict := "right"
 		if err == nil {
-			err = r.judge()
+			err = r.judgeResult()
 		}
 		if err == nil {
 			err = c.checkTold()
@@ -75,7 +75,7 @@ type result struct {
 	pairsRight, pairsElse int // by pairs: such pairs, and others
 }
 
-func (r result) judge() error {
+func (r result) judgeResult() error {
 	switch {
 	case r.status != 0:
 		return fmt.Errorf("the client failed with status %d", r.status)
@@ -101,22 +101,22 @@ func (r result) judge() error {
 
 type testCase struct{ rocecn, folder string }
 
-func (c testCase) read() (r result, err error) {
-	if err = merge(c.folder); err != nil {
+func (c testCase) readResult() (r result, err error) {
+	if err = mergeResults(c.folder); err != nil {
 		return r, err
 	}
-	if r.status, err = strconv.Atoi(strings.TrimSpace(c.text("client.status"))); err != nil {
+	if r.status, err = strconv.Atoi(strings.TrimSpace(c.readText("client.status"))); err != nil {
 		return r, err
 	}
-	r.drops, r.marks = queueCounts(c.text("queue.txt"))
-	if m := switchMarks.FindStringSubmatch(c.text("switch.agent.metrics")); m != nil && m[1] != "0" {
+	r.drops, r.marks = queueCounts(c.readText("queue.txt"))
+	if m := switchMarks.FindStringSubmatch(c.readText("switch.agent.metrics")); m != nil && m[1] != "0" {
 		// The kernel's switch marks packets as they arrive at a queue, and the queue is full at a
 		// greater depth than the marking threshold: dropped packets were marked.
 		r.marks, _ = strconv.Atoi(m[1])
 		r.marks -= r.drops
 	}
 	before, behind := filepath.Join(c.folder, "before.pcap"), filepath.Join(c.folder, "behind.pcap")
-	err = c.lines(func(l line) {
+	err = c.readLines(func(l line) {
 		if l.Total {
 			r.packets = l.Packets.A
 		}
@@ -130,7 +130,7 @@ func (c testCase) read() (r result, err error) {
 		return r, err
 	}
 	for _, file := range []string{before, behind} {
-		err = c.lines(func(l line) {
+		err = c.readLines(func(l line) {
 			r.icrcWrong += l.ICRCWrong
 			r.cut += l.Truncated
 		}, "flows", "-json", file)
@@ -144,16 +144,16 @@ func (c testCase) read() (r result, err error) {
 	}
 	truth := map[[2]int]bool{}
 	for _, client := range clients {
-		maps.Copy(truth, printedPairs(c.text(filepath.Base(client))))
+		maps.Copy(truth, printedPairs(c.readText(filepath.Base(client))))
 	}
 	r.pairs, r.printed = len(truth), len(truth) > 0
-	switch commands := c.text("commands.txt"); {
+	switch commands := c.readText("commands.txt"); {
 	case strings.Contains(commands, "-c UC"): // no responses, and no packet names the sender
 		r.pairs = 0
 	case strings.Contains(commands, "-c UD"): // no responses, but datagrams name the sender
 		r.pairs /= 2
 	}
-	err = c.lines(func(l line) {
+	err = c.readLines(func(l line) {
 		switch {
 		case l.DestQP <= 1 || l.SrcQP == nil: // management, and flows with an unknown sender
 		case truth[[2]int{*l.SrcQP, l.DestQP}]:
@@ -165,8 +165,8 @@ func (c testCase) read() (r result, err error) {
 	return r, err
 }
 
-// text is a file of the case, empty if there is none.
-func (c testCase) text(name string) string {
+// readText is a file of the case, empty if there is none.
+func (c testCase) readText(name string) string {
 	b, _ := os.ReadFile(filepath.Join(c.folder, name))
 	return string(b)
 }
@@ -198,7 +198,7 @@ func (p *packets) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-func (c testCase) lines(each func(line), args ...string) error {
+func (c testCase) readLines(each func(line), args ...string) error {
 	out, err := exec.Command(c.rocecn, args...).Output()
 	if err != nil {
 		return fmt.Errorf("rocecn %s: %w", args[0], err)

@@ -40,7 +40,7 @@ func TestPrintedPairs(t *testing.T) {
 // Each thing that can be wrong is wrong.
 func TestJudge(t *testing.T) {
 	right := result{packets: 1, lost: 2, drops: 2, ce: 3, marks: 3, printed: true, pairs: 4, pairsRight: 4}
-	require.NoError(t, right.judge())
+	require.NoError(t, right.judgeResult())
 	for i, change := range []func(*result){
 		func(r *result) { r.status = 1 },
 		func(r *result) { r.packets = 0 },
@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 	} {
 		r := right
 		change(&r)
-		require.Error(t, r.judge(), i)
+		require.Error(t, r.judgeResult(), i)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 func TestReadBrokenOff(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "queue.txt"), nil, 0o600))
-	_, err := testCase{folder: folder}.read()
+	_, err := testCase{folder: folder}.readResult()
 	require.Error(t, err)
 }
 
@@ -86,13 +86,13 @@ func TestMerge(t *testing.T) {
 		}
 		return seconds
 	}
-	require.ErrorIs(t, merge(folder), os.ErrNotExist)
+	require.ErrorIs(t, mergeResults(folder), os.ErrNotExist)
 	write("before.sender.pcap", 1, 4, 5)
 	write("before.sender2.pcap", 2, 3, 6)
-	require.NoError(t, merge(folder))
+	require.NoError(t, mergeResults(folder))
 	require.Equal(t, []byte{1, 2, 3, 4, 5, 6}, merged())
 	write("before.pcap", 9)
-	require.NoError(t, merge(folder))
+	require.NoError(t, mergeResults(folder))
 	require.Equal(t, []byte{9}, merged())
 }
 
@@ -104,7 +104,7 @@ func TestQueue(t *testing.T) {
 		return packet{at: timeAt(ms), kind: message.Data, id: packetID{psn: psn}, size: 100}
 	}
 	var q queueRun
-	q.queue([]packet{
+	q.queueBegin([]packet{
 		data(0, 1), data(1, 2), data(2, 3), data(3, 4),
 		{at: timeAt(2), kind: message.CNP}, {at: timeAt(8), kind: message.CNP}, {at: timeAt(9), kind: message.FastCNP},
 		data(50, 3), {at: timeAt(70), kind: message.Ack},
@@ -129,16 +129,17 @@ func TestQueueBegins(t *testing.T) {
 	for i := range before {
 		before[i].size = 100
 	}
-	begin := begins(before, 2)
+	begin := measurementBegin(before, 2)
 	require.Equal(t, timeAt(10), begin)
 	var q queueRun
-	congested := q.queue(before, []packet{data(9, 7, last), data(20, 8, 5), data(30, 7, 0), data(35, 7, 1)}, 200, begin)
+	congested := q.queueBegin(before, []packet{data(9, 7, last), data(20, 8, 5), data(30, 7, 0), data(35, 7, 1)}, 200,
+		begin)
 	require.Equal(t, timeAt(10), congested)
 	require.Equal(t, queueRun{
 		sent: 1, depths: []int{200}, took: 30 * time.Millisecond,
 		notifications: 1, congested: true, told: true, news: 2 * time.Millisecond,
 	}, q)
-	require.Zero(t, begins(before, 3))
+	require.Zero(t, measurementBegin(before, 3))
 }
 
 func TestQuantile(t *testing.T) {
@@ -208,9 +209,9 @@ func TestClocks(t *testing.T) {
 	beforeQueue := []packet{
 		data(1005, 7, 1), data(1012, 7, 2), data(1023, 7, 2), answer(1050, 70, 1), data(3900, 7, 3),
 	}
-	ahead, within, ok := clocks(sender, beforeQueue, timeAt(30))
+	ahead, within, ok := compareClocks(sender, beforeQueue, timeAt(30))
 	require.Equal(t, []any{999 * time.Millisecond, 3 * time.Millisecond, true}, []any{ahead, within, ok})
-	_, _, ok = clocks(sender, beforeQueue[:3], timeAt(30))
+	_, _, ok = compareClocks(sender, beforeQueue[:3], timeAt(30))
 	require.False(t, ok, "nothing came back")
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/rocecn/rocecn/capture"
 )
 
-// merge makes before.pcap of a case that has several senders, out of before.NAME.pcap of
+// mergeResults makes before.pcap of a case that has several senders, out of before.NAME.pcap of
 // each, which are by one clock: in the order of their time. Other cases have it already.
-func merge(folder string) error {
+func mergeResults(folder string) error {
 	name := filepath.Join(folder, "before.pcap")
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err

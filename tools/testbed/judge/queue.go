@@ -69,22 +69,22 @@ func (c testCase) readQueue(l load) (q queueRun, err error) {
 			return q, err
 		}
 	}
-	congested := q.queue(seen[0], seen[1], l.Level, begins(seen[0], l.Warm))
-	cuts, err := readCuts(c.text("sender.agent.log"), begins(seen[2], l.Warm))
+	congested := q.queueBegin(seen[0], seen[1], l.Level, measurementBegin(seen[0], l.Warm))
+	cuts, err := readCuts(c.readText("sender.agent.log"), measurementBegin(seen[2], l.Warm))
 	if err != nil {
 		return q, err
 	}
 	if slower, ok := firstSlower(seen[2], cuts); ok && q.congested {
 		var ahead time.Duration
-		ahead, q.within, q.slowed = clocks(seen[2], seen[0], slower)
+		ahead, q.within, q.slowed = compareClocks(seen[2], seen[0], slower)
 		q.slower = slower.Add(ahead).Sub(congested)
 	}
 	return q, nil
 }
 
-// begins returns when the load begins: with the first packet of a queue pair beyond those
+// measurementBegin returns when the load begins: with the first packet of a queue pair beyond those
 // that it sends to be known.
-func begins(packets []packet, warm uint32) time.Time {
+func measurementBegin(packets []packet, warm uint32) time.Time {
 	first := map[uint32]uint32{}
 	for _, p := range packets {
 		if p.kind != message.Data {
@@ -100,10 +100,10 @@ func begins(packets []packet, warm uint32) time.Time {
 	return time.Time{}
 }
 
-// queue follows the content of the queue, which is first in, first out: a packet that leaves is the
+// queueBegin follows the content of the queue, which is first in, first out: a packet that leaves is the
 // first equal packet that entered, and those before it were dropped. Packets before begin are not
 // measured. It returns the time at which the queue first reached the level.
-func (q *queueRun) queue(before, behind []packet, level int, begin time.Time) (congested time.Time) {
+func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Time) (congested time.Time) {
 	var data []packet
 	var last time.Time
 	for _, p := range before {

@@ -55,10 +55,10 @@ func firstSlower(port []packet, cuts map[uint32]time.Time) (at time.Time, ok boo
 	return time.Time{}, false
 }
 
-// clocks returns the lead of the switch's clock over the sender's at a time of the sender's, and
+// compareClocks returns the lead of the switch's clock over the sender's at a time of the sender's, and
 // the largest error of that: from the packets that both captured in the second before and the
 // second after. The travel time of a packet between them is at least 0.
-func clocks(sender, beforeQueue []packet, at time.Time) (ahead, within time.Duration, ok bool) {
+func compareClocks(sender, beforeQueue []packet, at time.Time) (ahead, within time.Duration, ok bool) {
 	type name struct {
 		kind message.Kind
 		id   packetID

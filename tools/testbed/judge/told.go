@@ -12,7 +12,7 @@ import (
 // checkTold returns an error if notifications that the case has to show are missing: each line of
 // its file told names a receiver and the kind of notification.
 func (c testCase) checkTold() error {
-	told := strings.Fields(c.text("told"))
+	told := strings.Fields(c.readText("told"))
 	if len(told) == 0 {
 		return nil
 	}
