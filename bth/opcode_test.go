@@ -147,7 +147,6 @@ func TestOpcodeString(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.o), func(t *testing.T) { require.Equal(t, c.want, c.o.String()) })
 	}
-	require.Equal(t, "Transport(6)", bth.Transport(6).String())
 	require.Equal(t, "Operation(30)", bth.Operation(0x1e).String())
 	require.Equal(t, "Operation(255)", bth.Operation(0xff).String())
 }
@@ -158,14 +157,6 @@ func TestOpcodeParts(t *testing.T) {
 	require.Equal(t, bth.TransportXRC, bth.Opcode(0xbd).Transport())
 	require.Equal(t, bth.OpAtomicWrite, bth.Opcode(0xbd).Operation())
 	require.Equal(t, bth.TransportCNP, bth.CNP.Transport())
-}
-
-func TestPayloadRuleString(t *testing.T) {
-	var words []string
-	for r := range bth.PayloadReserved + 2 {
-		words = append(words, r.String())
-	}
-	require.Equal(t, []string{"unknown", "none", "any", "8 octets", "16 reserved octets", "PayloadRule(5)"}, words)
 }
 
 func TestHeaderSet(t *testing.T) {

@@ -2,7 +2,6 @@ package icrc_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"regexp"
 	"runtime"
@@ -155,17 +154,6 @@ func TestNoSegmentList(t *testing.T) {
 		require.NoError(t, icrc.Write(ip, c))
 		matched := wiretest.Must(icrc.Verify(ip))(t)
 		require.Equal(t, c, matched)
-	}
-}
-
-func TestCoverageString(t *testing.T) {
-	for _, row := range []struct {
-		c    icrc.Coverage
-		want string
-	}{
-		{icrc.AsSent, "as-sent"}, {icrc.Without, "without"}, {icrc.Skipped, "skipped"}, {3, "Coverage(3)"},
-	} {
-		t.Run(fmt.Sprint(row.c), func(t *testing.T) { require.Equal(t, row.want, row.c.String()) })
 	}
 }
 

@@ -1,7 +1,6 @@
 package ppfc
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -340,15 +339,6 @@ func TestString(t *testing.T) {
 	require.Equal(t, "hold 1ms port 7 of 192.0.2.7; "+n.Header.String(), n.String())
 	n.Flags = 1
 	require.Contains(t, n.String(), "Flags 0x1 Reserved 0x0")
-}
-
-func TestTypeString(t *testing.T) {
-	for _, c := range []struct {
-		typ  Type
-		want string
-	}{{Stop, "stop"}, {Resume, "resume"}, {Alarm, "alarm"}, {Hold, "hold"}, {4, "Type(4)"}} {
-		t.Run(fmt.Sprint(c.typ), func(t *testing.T) { require.Equal(t, c.want, c.typ.String()) })
-	}
 }
 
 func FuzzNotification(f *testing.F) {

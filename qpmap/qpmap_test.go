@@ -567,20 +567,6 @@ func TestMemory(t *testing.T) {
 	require.Less(t, size(qpmap.Config{Grow: true, MaxOpen: 2}), uint64(16<<10))
 }
 
-func TestBasis(t *testing.T) {
-	for _, c := range []struct {
-		s    qpmap.Basis
-		want string
-	}{{0, "unknown"}, {qpmap.BasisCM, "cm"}, {qpmap.BasisVotes, "votes"},
-		{qpmap.BasisUD, "ud"}, {qpmap.BasisGiven, "given"}, {qpmap.BasisPort, "port"}, {9, "Basis(9)"}} {
-		t.Run(fmt.Sprint(c.s), func(t *testing.T) {
-			require.Equal(t, c.want, c.s.String())
-			text := wiretest.Must(c.s.MarshalText())(t)
-			require.Equal(t, c.want, string(text))
-		})
-	}
-}
-
 // A pair is known immediately after the message that makes it: the first REP to an uncontradicted
 // REQ accepts the connection, and any message with the communication ids of the pair ends it.
 func TestAcceptedAndEnded(t *testing.T) {

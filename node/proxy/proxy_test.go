@@ -835,18 +835,6 @@ func TestObserveWithoutPairs(t *testing.T) {
 	require.Zero(t, p.observed())
 }
 
-func TestMethodText(t *testing.T) {
-	for m := NoAnswer; m <= AnswerOther; m++ {
-		text := wiretest.Must(m.MarshalText())(t)
-		got := AnswerOther + 1
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, m, got)
-	}
-	m := AnswerCNP
-	require.ErrorContains(t, m.UnmarshalText([]byte("Answer(5)")), "want none, cnp, fastcnp, ppfc or other")
-	require.Equal(t, AnswerCNP, m)
-}
-
 func TestNoAllocations(t *testing.T) {
 	out := make([]byte, 0, 512)
 	for _, method := range []Answer{AnswerCNP, AnswerFastCNP, AnswerPPFC} {
