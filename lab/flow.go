@@ -120,7 +120,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	}
 	f.startReaction()
 	if n.cfg.Control != nil && f.control == nil {
-		return nil, &ConfigError{"Control", "a reaction point needed, not nil"}
+		return nil, &ConfigError{"Control", nil, "a reaction point"}
 	}
 	n.flows = append(n.flows, f)
 	if n.routed {

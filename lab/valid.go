@@ -15,9 +15,16 @@ import (
 )
 
 // A ConfigError names an invalid field of a [Config], such as Buffer.Alpha, and describes the valid values.
-type ConfigError struct{ Key, Want string }
+type ConfigError struct {
+	Key   string // path of the field
+	Value any    // given value
+	Want  string // valid values
+}
 
-func (e *ConfigError) Error() string { return fmt.Sprintf("lab: %s: %s", e.Key, e.Want) }
+// Error returns a text such as "lab: Payload: 3: want 0 or a multiple of 4 from 4 to 8192".
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("lab: %s: %v: want %s", e.Key, e.Value, e.Want)
+}
 
 const (
 	maxPayload  = 8192
@@ -30,38 +37,41 @@ const (
 func (c *Config) checkFields() error {
 	b, red, p := &c.Buffer, &c.RED, &c.Pausing
 	for _, wrong := range []struct {
-		is        bool
-		key, want string
+		invalid bool
+		key     string
+		value   any
+		want    string
 	}{
-		{int(c.Variant) >= Variants, "Variant", "one of those that there are needed"},
+		{int(c.Variant) >= Variants, "Variant", int(c.Variant), fmt.Sprintf("0 to %d", Variants-1)},
 		{c.Payload != 0 && (c.Payload < 4 || c.Payload > maxPayload || c.Payload%4 != 0), "Payload",
-			fmt.Sprintf("a multiple of 4 from 4 to %d needed, or 0", maxPayload)},
-		{red.Max > 0 && red.Min > red.Max, "RED.Max", "RED.Min at least, or 0"},
-		{red.Min < -maxOctets || red.Min > maxOctets, "RED.Min", "from -2^50 to 2^50 octets needed"},
-		{!isWithin(red.Probability, 0, 1), "RED.Probability", "from 0 to 1 needed"},
-		{int(red.At) >= len(points), "RED.At", "AtDeparture or AtArrival needed"},
-		{b.PFC && b.Total == 0, "Buffer.Total", "above 0 needed with Buffer.PFC"},
-		{b.Total > 0 && !(b.Alpha > 0 && b.Alpha <= 1024), "Buffer.Alpha", "above 0 to 1024 needed"},
+			c.Payload, fmt.Sprintf("0 or a multiple of 4 from 4 to %d", maxPayload)},
+		{red.Max > 0 && red.Min > red.Max, "RED.Max", red.Max, "at least RED.Min, or 0"},
+		{red.Min < -maxOctets || red.Min > maxOctets, "RED.Min", red.Min, "-2^50 to 2^50 octets"},
+		{!isWithin(red.Probability, 0, 1), "RED.Probability", red.Probability, "0 to 1"},
+		{int(red.At) >= len(points), "RED.At", int(red.At), "AtDeparture or AtArrival"},
+		{b.PFC && b.Total == 0, "Buffer.Total", b.Total, "more than 0 with Buffer.PFC"},
+		{b.Total > 0 && !(b.Alpha > 0 && b.Alpha <= 1024), "Buffer.Alpha", b.Alpha, "more than 0, at most 1024"},
 		{p.For < 0 || p.For > ppfc.MaxPause || p.For%time.Microsecond != 0, "Pausing.For",
-			fmt.Sprintf("whole microseconds up to %v needed", ppfc.MaxPause)},
-		{c.Variant.usesPPFC() && len(p.Up) == 0, "Pausing.Up", "one depth at least needed with this variant"},
+			p.For, fmt.Sprintf("whole microseconds up to %v", ppfc.MaxPause)},
+		{c.Variant.usesPPFC() && len(p.Up) == 0, "Pausing.Up", p.Up, "at least one depth with this variant"},
 		{len(p.Up) > level.Max || slices.Contains(p.Up, 0) || !slices.IsSorted(p.Up) ||
 			len(slices.Compact(slices.Clone(p.Up))) < len(p.Up), "Pausing.Up",
-			fmt.Sprintf("%d depths at most needed, above 0, each above the one before", level.Max)},
+			p.Up, fmt.Sprintf("at most %d depths above 0 in ascending order", level.Max)},
 		{len(p.Down) > len(p.Up) || !slices.IsSorted(p.Down) || areBelow(p.Up, p.Down), "Pausing.Down",
-			"no more depths than in Pausing.Up, none above its own there, in ascending order"},
-		{c.Variant == CNPPolled && c.Interval == 0, "Interval", "above 0 needed, the polling interval of the receiver"},
-		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", fmt.Sprintf("from 0 to %d needed",
-			reaction.MaxHops)},
-		{c.Labels < 0 || c.Labels > fcn.MaxFlowLabel, "Labels", fmt.Sprintf("from 0 to %d needed", fcn.MaxFlowLabel)},
-		{c.Incapable < 0, "Incapable", "0 or above needed"},
-		{!isWithin(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
-		{c.AckEvery < 0, "AckEvery", "0 or above needed"},
+			p.Down, "in ascending order at most one depth for each of Pausing.Up, none above that one"},
+		{c.Variant == CNPPolled && c.Interval == 0, "Interval", c.Interval,
+			"more than 0, the polling interval of the receiver"},
+		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", c.TraceHops,
+			fmt.Sprintf("0 to %d", reaction.MaxHops)},
+		{c.Labels < 0 || c.Labels > fcn.MaxFlowLabel, "Labels", c.Labels, fmt.Sprintf("0 to %d", fcn.MaxFlowLabel)},
+		{c.Incapable < 0, "Incapable", c.Incapable, "0 or more"},
+		{!isWithin(c.NoticeLoss, 0, 1), "NoticeLoss", c.NoticeLoss, "0 to 1"},
+		{c.AckEvery < 0, "AckEvery", c.AckEvery, "0 or more"},
 		{c.Window != 0 && !c.Variant.HPCC() && c.Window < int64(max(c.AckEvery, 1))*int64(c.payloadOctets()), "Window",
-			"the octets of AckEvery packets at least needed, or 0"},
+			c.Window, "at least the octets of AckEvery packets, or 0"},
 	} {
-		if wrong.is {
-			return &ConfigError{wrong.key, wrong.want}
+		if wrong.invalid {
+			return &ConfigError{wrong.key, wrong.value, wrong.want}
 		}
 	}
 	from := &p.From
@@ -74,13 +84,13 @@ func (c *Config) checkFields() error {
 		{c.AckPriority, maxPriority, "AckPriority"}, {c.NotificationPriority, maxPriority, "NotificationPriority"},
 	} {
 		if x.is > x.most {
-			return &ConfigError{x.key, fmt.Sprintf("from 0 to %d needed", x.most)}
+			return &ConfigError{x.key, x.is, fmt.Sprintf("0 to %d", x.most)}
 		}
 	}
 	return c.checkAmounts()
 }
 
-// checkAmounts returns an error if an amount of octets, a time or a limit cannot be.
+// checkAmounts returns an error if a number of octets, a time or a limit is invalid.
 func (c *Config) checkAmounts() error {
 	b := &c.Buffer
 	for _, x := range []struct {
@@ -92,7 +102,7 @@ func (c *Config) checkAmounts() error {
 		{b.Reserve, "Buffer.Reserve"}, {c.Window, "Window"},
 	} {
 		if x.octets < 0 || x.octets > maxOctets {
-			return &ConfigError{x.key, "from 0 to 2^50 octets needed"}
+			return &ConfigError{x.key, x.octets, "0 to 2^50 octets"}
 		}
 	}
 	frame := int64(c.frameOctets())
@@ -101,7 +111,7 @@ func (c *Config) checkAmounts() error {
 		key    string
 	}{{b.Total, "Buffer.Total"}, {b.Queue, "Buffer.Queue"}} {
 		if x.octets > 0 && x.octets < frame {
-			return &ConfigError{x.key, fmt.Sprintf("room for a frame, %d octets, needed", frame)}
+			return &ConfigError{x.key, x.octets, fmt.Sprintf("at least %d octets, the largest frame", frame)}
 		}
 	}
 	for _, x := range []struct {
@@ -112,7 +122,7 @@ func (c *Config) checkAmounts() error {
 		{c.Interval, "Interval"}, {c.Join, "Join"}, {c.Forget, "Forget"},
 	} {
 		if x.time < 0 || x.time > maxDelay {
-			return &ConfigError{x.key, fmt.Sprintf("from 0 to %v needed", maxDelay)}
+			return &ConfigError{x.key, x.time, fmt.Sprintf("0 to %v", maxDelay)}
 		}
 	}
 	for _, x := range []struct {
@@ -124,7 +134,7 @@ func (c *Config) checkAmounts() error {
 		{c.SenderDelay, "SenderDelay"}, {c.Timeout, "Timeout"}, {c.Buffer.Watchdog, "Buffer.Watchdog"},
 	} {
 		if x.time < 0 || x.time > sim.From(maxDelay) {
-			return &ConfigError{x.key, fmt.Sprintf("from 0 to %v needed", maxDelay)}
+			return &ConfigError{x.key, x.time, fmt.Sprintf("0 to %v", maxDelay)}
 		}
 	}
 	for _, x := range []struct {
@@ -132,10 +142,10 @@ func (c *Config) checkAmounts() error {
 		key   string
 	}{{c.SwitchLimit, "SwitchLimit"}, {c.HostLimit, "HostLimit"}} {
 		if !isWithin(x.limit.PerSecond, 0, math.MaxFloat64) {
-			return &ConfigError{x.key + ".PerSecond", "0 or above, and finite, needed"}
+			return &ConfigError{x.key + ".PerSecond", x.limit.PerSecond, "0 or more, and finite"}
 		}
 		if x.limit.Burst < 0 || x.limit.Burst > 0 && x.limit.PerSecond == 0 {
-			return &ConfigError{x.key + ".Burst", "0 or above needed, 0 without a rate"}
+			return &ConfigError{x.key + ".Burst", x.limit.Burst, "0 or more, and 0 without a rate"}
 		}
 	}
 	return nil

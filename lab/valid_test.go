@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,7 +107,7 @@ func TestWrongConfig(t *testing.T) {
 			var wrong *ConfigError
 			require.ErrorAs(t, err, &wrong, "%s, %d", key, i)
 			require.Equal(t, key, wrong.Key, "%s, %d: %v", key, i, err)
-			require.Contains(t, err.Error(), "lab: "+key+": ")
+			require.Regexp(t, "^lab: "+regexp.QuoteMeta(key)+": .+: want .+", err.Error())
 		}
 	}
 	// Each field that holds an amount is in the table.
@@ -136,7 +137,7 @@ func TestWrongControl(t *testing.T) {
 	cfg.Control = func(uint64) Control { return nil }
 	n, _ := star(cfg, 1, 100*sim.Gbps, 0)
 	_, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
-	require.EqualError(t, err, "lab: Control: a reaction point needed, not nil")
+	require.EqualError(t, err, "lab: Control: <nil>: want a reaction point")
 
 	cfg.Control = func(uint64) Control { return idle{} }
 	n, _ = star(cfg, 1, 100*sim.Gbps, 0)

@@ -17,7 +17,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A KeyError says which key of a scenario is wrong.
+// A KeyError means that a key of a scenario has an invalid value.
 type KeyError struct {
 	Key  string // as in traffic[0].size; empty for the whole scenario
 	Text string
@@ -33,15 +33,29 @@ func (e *KeyError) Error() string {
 // A decoder sets values from JSON, key by key, so that errors name the key. Values without a key are not
 // changed.
 type decoder struct {
-	given []string // the keys found, in order
+	keys  []string                   // the keys found, in order
+	given map[string]json.RawMessage // their values
+}
+
+// addValue puts the given value before the text of an error.
+func (d *decoder) addValue(err error) error {
+	wrong, ok := err.(*KeyError)
+	if !ok {
+		return err
+	}
+	if value, ok := d.given[wrong.Key]; ok {
+		wrong.Text = describeValue(value) + ": " + wrong.Text
+	}
+	return err
 }
 
 func (d *decoder) decodeValue(key string, text json.RawMessage, v reflect.Value) error {
 	if key != "" {
-		d.given = append(d.given, key)
+		d.keys = append(d.keys, key)
+		d.given[key] = text
 	}
 	if string(text) == "null" {
-		return &KeyError{key, "null stands here; a key without a value is left out"}
+		return &KeyError{key, "null: want a value, or omit the key"}
 	}
 	if _, ok := v.Addr().Interface().(json.Unmarshaler); !ok {
 		switch v.Kind() {
@@ -52,8 +66,8 @@ func (d *decoder) decodeValue(key string, text json.RawMessage, v reflect.Value)
 		}
 	}
 	err := json.Unmarshal(text, v.Addr().Interface())
-	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && (len(text) == 0 || text[0] != '"') {
-		return &KeyError{key, "a text in quotes belongs here"}
+	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && text[0] != '"' {
+		return &KeyError{key, describeValue(text) + ": want a string"}
 	}
 	if wrong, ok := err.(*json.UnmarshalTypeError); ok {
 		number, is := strings.CutPrefix(wrong.Value, "number ")
@@ -66,12 +80,23 @@ func (d *decoder) decodeValue(key string, text json.RawMessage, v reflect.Value)
 		default:
 			return &KeyError{key, number + " is too large"}
 		}
-		return &KeyError{key, fmt.Sprintf("a %s stands where %s belongs", wrong.Value, wantedText(v.Kind()))}
+		return &KeyError{key, fmt.Sprintf("%s: want %s", describeValue(text), wantedText(v.Kind()))}
 	}
 	if err != nil {
 		return &KeyError{key, err.Error()}
 	}
 	return nil
+}
+
+// describeValue returns a JSON value, or only the type of a list or an object.
+func describeValue(text json.RawMessage) string {
+	switch text[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	}
+	return string(text)
 }
 
 // wantedText describes the value of a key of this kind.
@@ -82,17 +107,17 @@ func wantedText(kind reflect.Kind) string {
 	case reflect.Float64:
 		return "a number"
 	case reflect.Uint8, reflect.Uint64:
-		return "a whole number, not negative,"
+		return "a whole number that is not negative"
 	case reflect.Int:
 		return "a whole number"
 	}
-	return "a text"
+	return "a string"
 }
 
 func (d *decoder) decodeObject(key string, text json.RawMessage, v reflect.Value) error {
 	members := json.NewDecoder(bytes.NewReader(text))
 	if open, err := members.Token(); err != nil || open != json.Delim('{') {
-		return &KeyError{key, "an object belongs here"}
+		return &KeyError{key, describeValue(text) + ": want an object"}
 	}
 	fields := map[string]int{}
 	var names []string
@@ -116,9 +141,9 @@ func (d *decoder) decodeObject(key string, text json.RawMessage, v reflect.Value
 		i, ok := fields[name]
 		switch {
 		case !ok:
-			return &KeyError{joinKey(key, name), "unknown key; known are " + strings.Join(names, ", ")}
+			return &KeyError{joinKey(key, name), "unknown key: want " + strings.Join(names, ", ")}
 		case seen[name]:
-			return &KeyError{joinKey(key, name), "stands here twice"}
+			return &KeyError{joinKey(key, name), "given twice"}
 		}
 		seen[name] = true
 		if err := d.decodeValue(joinKey(key, name), member, v.Field(i)); err != nil {
@@ -138,13 +163,13 @@ func joinKey(key, name string) string {
 func (d *decoder) decodeList(key string, text json.RawMessage, v reflect.Value) error {
 	var elements []json.RawMessage
 	if json.Unmarshal(text, &elements) != nil {
-		return &KeyError{key, "a list belongs here"}
+		return &KeyError{key, describeValue(text) + ": want a list"}
 	}
 	switch {
 	case v.Kind() == reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), len(elements), len(elements)))
 	case len(elements) != v.Len():
-		return &KeyError{key, fmt.Sprintf("a list of %d belongs here", v.Len())}
+		return &KeyError{key, fmt.Sprintf("a list of %d: want %d elements", len(elements), v.Len())}
 	}
 	for i, element := range elements {
 		if err := d.decodeValue(fmt.Sprintf("%s[%d]", key, i), element, v.Index(i)); err != nil {
@@ -161,10 +186,10 @@ type Rate sim.Rate
 func (r *Rate) UnmarshalText(text []byte) error {
 	n, err := parseQuantity(string(text))
 	if err == nil && (n < 1e3 || n > 1e14) {
-		err = fmt.Errorf("%s: from 1K to 100T needed", text)
+		err = fmt.Errorf("%s: want 1K to 100T", text)
 	}
 	if err == nil && !isWhole(n) {
-		err = fmt.Errorf("%s: whole bits a second needed", text)
+		err = fmt.Errorf("%s: want whole bits a second", text)
 	}
 	*r = Rate(math.Round(n))
 	return err
@@ -193,10 +218,10 @@ type Size int64
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := parseQuantity(strings.TrimSuffix(string(text), "B"))
 	if err == nil && n > 1e12 {
-		err = fmt.Errorf("%s: 1TB at most", text)
+		err = fmt.Errorf("%s: want at most 1TB", text)
 	}
 	if err == nil && !isWhole(n) {
-		err = fmt.Errorf("%s: whole octets needed", text)
+		err = fmt.Errorf("%s: want whole octets", text)
 	}
 	*s = Size(math.Round(n))
 	return err
@@ -219,7 +244,7 @@ func parseQuantity(text string) (float64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "0123456789.") != "" || n > 1e15 {
-		return 0, fmt.Errorf("%q is not a quantity such as 64K, 100G", given)
+		return 0, fmt.Errorf("%q: want a quantity such as 64K or 100G", given)
 	}
 	return n * unit, nil
 }
@@ -238,10 +263,10 @@ type Time sim.Time
 func (t *Time) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil || d < 0 || d > time.Hour {
-		return fmt.Errorf("%q is not a duration such as 600ns, 1.5us, 10ms, of an hour at most", text)
+		return fmt.Errorf("%q: want a duration of at most 1h, such as 600ns, 1.5us or 10ms", text)
 	}
 	if !isExact(string(text), d) {
-		return fmt.Errorf("%q: whole nanoseconds needed", text)
+		return fmt.Errorf("%q: want whole nanoseconds", text)
 	}
 	*t = Time(sim.From(d))
 	return nil
@@ -279,12 +304,12 @@ func Read(text []byte) (*Scenario, error) {
 	if _, err := file.Token(); err != io.EOF {
 		return nil, fmt.Errorf("there is more after the scenario")
 	}
-	s, d := Default(), decoder{}
+	s, d := Default(), decoder{given: map[string]json.RawMessage{}}
 	if err := d.decodeValue("", whole, reflect.ValueOf(s).Elem()); err != nil {
 		return nil, err
 	}
 	if err := s.checkScenario(); err != nil {
-		return s, err
+		return s, d.addValue(err)
 	}
-	return s, s.checkUseless(d.given)
+	return s, s.checkUseless(d.keys)
 }

@@ -49,35 +49,35 @@ func (t *Traffic) checkTraffic(key string, s *Scenario) error {
 	}{
 		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs",
 			"poisson", "bursts"}, t.Kind), "kind",
-			"incast, across, permutation, all-to-all, ring, tree, pairs, poisson or bursts needed"},
+			"want incast, across, permutation, all-to-all, ring, tree, pairs, poisson or bursts"},
 		{t.Kind == "pairs" && (len(t.Pairs) == 0 || len(t.Pairs) > maxPairs), "pairs",
-			fmt.Sprintf("from 1 to %d needed", maxPairs)},
+			fmt.Sprintf("want 1 to %d", maxPairs)},
 		{slices.ContainsFunc(t.Pairs, func(p [2]int) bool {
 			return min(p[0], p[1]) < 0 || max(p[0], p[1]) >= top.hostCount() || p[0] == p[1]
-		}), "pairs", "two different hosts needed, from 0 on"},
-		{top.hostCount() < 2, "kind", "two hosts at least are needed"},
+		}), "pairs", "want two different hosts, from 0 on"},
+		{top.hostCount() < 2, "kind", "want at least two hosts"},
 		{(t.Kind == "incast" || t.Kind == "bursts") && (t.Senders < 1 || t.Senders >= top.hostCount()), "senders",
-			"from 1 to one less than there are hosts needed"},
-		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
-		{t.Rate > 0 && t.Rate < s.Reaction.Min, "rate", "no less than reaction.min"},
+			"want 1 to the number of hosts less one"},
+		{uint64(t.Rate) > uint64(top.Rate), "rate", "want at most topology.rate"},
+		{t.Rate > 0 && t.Rate < s.Reaction.Min, "rate", "want at least reaction.min"},
 		{slices.Contains([]string{"all-to-all", "ring", "tree", "bursts"}, t.Kind) && t.Size == 0, "size",
-			"above 0 needed"},
-		{!slices.Contains([]string{"", "scattered", "rails"}, t.Order), "order", "scattered or rails needed"},
+			"want more than 0"},
+		{!slices.Contains([]string{"", "scattered", "rails"}, t.Order), "order", "want scattered or rails"},
 		{t.Order == "rails" && (top.Kind != "leaf-spine" || top.Leaves < 2), "order",
-			"rails needs topology.kind leaf-spine, and two leaves"},
+			"want topology.kind leaf-spine with at least two leaves"},
 		{t.Kind == "ring" && (t.Steps < 0 || t.Steps > t.pieceCount(top)), "steps",
-			fmt.Sprintf("from 1 to %d needed, or 0", t.pieceCount(top))},
-		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
-		{t.Kind == "across" && top.hostCount()%2 != 0, "kind", "across needs an even number of hosts"},
-		{t.Every > 0 && t.Size == 0, "every", "needs messages with an end: size"},
+			fmt.Sprintf("want 0 to %d", t.pieceCount(top))},
+		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "want fewer than 2^31 packets of host.payload"},
+		{t.Kind == "across" && top.hostCount()%2 != 0, "kind", "want an even number of hosts"},
+		{t.Every > 0 && t.Size == 0, "every", "want messages with an end: set size"},
 		{t.Flows < 0 || t.Flows > maxPairs/top.hostCount(), "flows",
-			fmt.Sprintf("from 0 needed, and %d in all at most", maxPairs)},
-		{t.At >= s.Duration, "at", "before the end of duration needed"},
-		{t.Jitter > s.Duration-t.At, "jitter", "no later than the end of duration needed, with at"},
-		{t.Kind == "all-to-all" && top.hostCount() > 512, "kind", "512 hosts at most"},
-		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
+			fmt.Sprintf("want 0 or more, at most %d in all", maxPairs)},
+		{t.At >= s.Duration, "at", "want less than duration"},
+		{t.Jitter > s.Duration-t.At, "jitter", "want at most duration less at"},
+		{t.Kind == "all-to-all" && top.hostCount() > 512, "kind", "want at most 512 hosts"},
+		{t.Kind == "poisson" && !sizes, "sizes", "want WebSearch, FB_Hadoop or AliStorage2019"},
 		{(t.Kind == "poisson" || t.Kind == "bursts") && !(t.Load > 0 && t.Load < 1), "load",
-			"above 0 and below 1 needed"},
+			"want more than 0, less than 1"},
 	} {
 		if wrong.is {
 			return &KeyError{key + wrong.key, wrong.text}
@@ -85,17 +85,17 @@ func (t *Traffic) checkTraffic(key string, s *Scenario) error {
 	}
 	if t.Kind == "poisson" || t.Kind == "bursts" {
 		if mean := t.meanInterval(top); mean < minBetween || mean > maxBetween {
-			return &KeyError{key + "load", fmt.Sprintf("from 100 ps to an hour between two arrivals needed, not %.3g s",
+			return &KeyError{key + "load", fmt.Sprintf("%.3g s between two arrivals, want 100 ps to 1h",
 				mean)}
 		}
 	}
 	if t.Every > 0 && float64(t.packetCount(s))*(1+float64(s.Duration-t.At)/float64(t.Every)) >= 1<<31 {
-		return &KeyError{key + "every", "fewer than 2^31 packets of a flow needed until the end of duration"}
+		return &KeyError{key + "every", "want fewer than 2^31 packets of a flow until the end of duration"}
 	}
 	if late := t.lateStart(s); s.Host.Timeout > 0 && late >= s.Host.Timeout.sim().Seconds() &&
 		slices.ContainsFunc(s.Variants, func(v lab.Variant) bool { return !v.HPCC() }) {
-		return &KeyError{"host.timeout", fmt.Sprintf("longer than %v needed, or a smaller host.ack_every: %s takes "+
-			"that long to send the packets that one acknowledgement is for", toDuration(late),
+		return &KeyError{"host.timeout", fmt.Sprintf("want more than %v, or a smaller host.ack_every: %s takes "+
+			"that long to send the packets of one acknowledgement", toDuration(late),
 			strings.TrimSuffix(key, "."))}
 	}
 	return nil

@@ -78,7 +78,7 @@ func TestWrongArguments(t *testing.T) {
 		{"run -nothing -", misused, "usage: rocelab run"},
 		{"run nowhere.json", failed, "nowhere.json: no such file"},
 		{"run - " + wrong, failed, wrong +
-			": topology.kind: star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork needed"},
+			`: topology.kind: "ring": want star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork`},
 		{"check A99", misused, "A99 is no check"},
 		{"run C2 -", misused, "scenarios and experiments are run apart"},
 		{"run -quick -", misused, "-html, -quick, -seeds and -share are for experiments: C1, C1a, "},
