@@ -3,6 +3,7 @@ package wiretest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,8 +43,9 @@ func OwnNetwork(m *testing.M) {
 type Host struct {
 	Name string
 
-	path string // of the namespace
-	jobs chan func()
+	path  string // of the namespace
+	jobs  chan func()
+	ended chan struct{} // closed when the thread has ended
 }
 
 // NewHost returns a host that ends with the test.
@@ -64,10 +66,11 @@ func newHost(t testing.TB, name string, flags int) *Host {
 	if os.Geteuid() != 0 {
 		Missing(t, "network namespaces need root")
 	}
-	h := &Host{Name: name, jobs: make(chan func())}
+	h := &Host{Name: name, jobs: make(chan func()), ended: make(chan struct{})}
 	t.Cleanup(func() { close(h.jobs) })
 	started := make(chan error)
 	go func() {
+		defer close(h.ended)
 		runtime.LockOSThread() // and never unlock: the thread ends with this function
 		h.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), syscall.Gettid())
 		started <- syscall.Unshare(flags)
@@ -85,7 +88,7 @@ func newHost(t testing.TB, name string, flags int) *Host {
 	return h
 }
 
-// Do runs f in the namespace. A socket that f opens stays in it.
+// Do runs f in the namespace. A socket that f opens stays in it. If f fails the test, as [Await] does, the host ends.
 func (h *Host) Do(t testing.TB, f func() error) {
 	t.Helper()
 	if err := h.Try(f); err != nil {
@@ -95,10 +98,21 @@ func (h *Host) Do(t testing.TB, f func() error) {
 
 // Try is Do for functions that may fail.
 func (h *Host) Try(f func() error) error {
-	done := make(chan error)
-	h.jobs <- func() { done <- f() }
-	return <-done
+	done := make(chan error, 1)
+	select {
+	case h.jobs <- func() { done <- f() }:
+	case <-h.ended:
+		return errHostEnded
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-h.ended: // f has ended its goroutine with t.FailNow
+		return errHostEnded
+	}
 }
+
+var errHostEnded = errors.New("the host has ended: a function that ran in it failed the test")
 
 // TryRun runs a program in the namespace and returns its output.
 func (h *Host) TryRun(stdin, program string, args ...string) (output string, err error) {
