@@ -20,10 +20,10 @@ func Example_read() {
 
 	var m message.Message // to be reused
 	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); {
-	case m.Kind == message.Other: // neither RoCEv2 nor one of the messages
+	case m.Kind == message.KindOther: // neither RoCEv2 nor one of the messages
 	case err != nil: // not valid, or with a wrong ICRC
 		fmt.Println(m.Kind, err)
-	case m.Kind == message.FastCNP:
+	case m.Kind == message.KindFastCNP:
 		n := &m.FastCNP
 		fmt.Println(n.Src, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
 		for node := range n.Option.Trace.Nodes() { // newest first; none in this Fast CNP
@@ -32,7 +32,7 @@ func Example_read() {
 				fmt.Println(id, depth)
 			}
 		}
-	case m.Kind == message.CNP:
+	case m.Kind == message.KindCNP:
 		fmt.Println(m.Packet.Src, m.CNP.DestQP)
 	}
 	fmt.Println(m.Verified)

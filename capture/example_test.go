@@ -23,7 +23,7 @@ func ExampleFile() {
 			kinds[m.Kind]++
 		}
 	}
-	fmt.Println(kinds[message.Data], "packets with data,", kinds[message.Ack], "acknowledgements")
+	fmt.Println(kinds[message.KindData], "packets with data,", kinds[message.KindAck], "acknowledgements")
 	// Output: 72 packets with data, 22 acknowledgements
 }
 

@@ -38,7 +38,7 @@ func BenchmarkFastCNP(b *testing.B) {
 		b.Run(c.name+"/decode", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = FromPacket(&p)
+				_, _ = FromPacket(&p, CodePoints{})
 			}
 		})
 	}

@@ -11,7 +11,7 @@
 //     the original destination and DestQP, see [Notification.FlowKey]: DestQP of a
 //     Fast CNP is the one of the congested packet, not the sender's own.
 //   - A switch that receives an ICMPv6 error from a host that does not know the option
-//     calls [CodePoints.FromICMP].
+//     calls [FromICMP].
 //   - [Notification.AppendPacket] encodes a Fast CNP from its fields.
 //
 // The draft has more requirements, which a deployment must meet (packages below node

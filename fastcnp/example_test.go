@@ -34,7 +34,7 @@ func ExampleAppendFor() {
 		fmt.Println(err)
 		return
 	}
-	n, err := fastcnp.FromPacket(&p)
+	n, err := fastcnp.FromPacket(&p, fastcnp.CodePoints{})
 	if err != nil {
 		fmt.Println(err) // fastcnp.ErrNotFastCNP for a CNP of a receiver; otherwise an invalid packet
 		return
@@ -83,7 +83,7 @@ func Example_batch() {
 
 // A host that does not know the option answers with an ICMPv6 Parameter Problem, from
 // which the switch learns that this sender does not support Fast CNPs.
-func ExampleCodePoints_FromICMP() {
+func ExampleFromICMP() {
 	octets, _ := hex.DecodeString(dataPacket)
 	var congested rocev2.Packet
 	if err := congested.DecodeIP(octets); err != nil {
@@ -93,7 +93,7 @@ func ExampleCodePoints_FromICMP() {
 	sent, _, _ := fastcnp.AppendFor(nil, &congested, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
 	message := append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, sent...) // type 4, code 2, pointer 42
 
-	n, err := fastcnp.CodePoints{}.FromICMP(message)
+	n, err := fastcnp.FromICMP(message, fastcnp.CodePoints{})
 	fmt.Println("not capable:", n.Dst, err)
 	// Output: not capable: 2001:db8:1::1 <nil>
 }

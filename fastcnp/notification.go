@@ -50,40 +50,26 @@ var (
 		wireerr.Malformed)
 )
 
-// FromPacket decodes the Fast CNP in p, with the default option types, and returns it
-// by value. To reuse a Notification, call [Notification.DecodePacket].
-func FromPacket(p *rocev2.Packet) (n Notification, err error) {
-	err = n.DecodePacket(p, CodePoints{})
-	return n, err
-}
-
-// FromPacket decodes the Fast CNP in p and returns it by value. To reuse a
-// Notification, call [Notification.DecodePacket].
-func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
-	err = n.DecodePacket(p, c)
-	return n, err
-}
-
-// DecodePacket sets n to the Fast CNP in a decoded packet, with the option types c. Its
-// trace aliases the packet. The error matches rocecn.ErrOther if the packet is not a
-// CNP, and is [ErrNotFastCNP], which also matches it, for a CNP without the option.
-// Other errors mean that the packet is an invalid Fast CNP. On error n is unchanged.
+// FromPacket decodes the Fast CNP in p, with the option types c. Its trace aliases the
+// packet. The error matches rocecn.ErrOther if the packet is not a CNP, and is
+// [ErrNotFastCNP], which also matches it, for a CNP without the option. Other errors
+// mean that the packet is an invalid Fast CNP. On error n is the zero Notification.
 //
-// The option may be anywhere in a Destination Options header. DecodePacket rejects a
+// The option may be anywhere in a Destination Options header. FromPacket rejects a
 // second Fast CNP option and any option that is longer than its header: otherwise a
 // Fast CNP could be taken for a CNP, in which DestQP has another meaning.
-func (n *Notification) DecodePacket(p *rocev2.Packet, c CodePoints) error {
+func FromPacket(p *rocev2.Packet, c CodePoints) (n Notification, err error) {
 	c = c.withDefaults()
 	if err := c.checkTypes(); err != nil {
-		return err
+		return n, err
 	}
 	var invalid error
-	switch n := p.PayloadLen(); {
+	switch size := p.PayloadLen(); {
 	case p.BTH.Opcode != bth.CNP:
-		return wireerr.NotCNP
-	case n == cnp.ReservedSize:
+		return n, wireerr.NotCNP
+	case size == cnp.ReservedSize:
 	case p.BTH.Resv6&ppfc.Bit != 0:
-		return wireerr.IsPPFC
+		return n, wireerr.IsPPFC
 	default:
 		invalid = wireerr.CNPLength
 	}
@@ -91,19 +77,19 @@ func (n *Notification) DecodePacket(p *rocev2.Packet, c CodePoints) error {
 	o, offset, err := findOption(p, c)
 	switch {
 	case err != nil:
-		return err
+		return n, err
 	case invalid != nil:
 		var option Option
-		return cmp.Or(option.decodeTyped(&o, c), invalid)
+		return n, cmp.Or(option.decodeTyped(&o, c), invalid)
 	}
 	if err := n.Option.decodeTyped(&o, c); err != nil {
-		return err
+		return n, err
 	}
 	n.OptionType, n.Offset = o.Type, offset
 	n.Src, n.Dst = p.Src, p.Dst
 	n.CNP = cnp.CNP{Header: p.BTH.Header}
 	copy(n.CNP.Reserved[:], p.Payload) // fewer if the capture truncated them
-	return nil
+	return n, nil
 }
 
 // findOption returns the Fast CNP option in the Destination Options of the

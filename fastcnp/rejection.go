@@ -26,7 +26,7 @@ var (
 // b is the complete ICMPv6 message, from the ICMPv6 type on, as an ICMPv6 socket
 // delivers it. The checksum is not verified. For other ICMPv6 messages and other
 // Pointers the error matches rocecn.ErrOther. If the quoted packet is not a Fast CNP,
-// the error is that of rocev2.Packet.Decode or [CodePoints.FromPacket].
+// the error is that of rocev2.Packet.Decode or [FromPacket].
 //
 // Such a message can be forged: the caller must check that its source address is the
 // Dst of a Fast CNP that it has sent.
@@ -38,7 +38,7 @@ var (
 //	|                            Pointer                            |
 //	~    As much of the invoking packet as possible, 1280 in all    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (c CodePoints) FromICMP(b []byte) (Notification, error) {
+func FromICMP(b []byte, c CodePoints) (Notification, error) {
 	if len(b) < wire.ICMPv6Size {
 		return Notification{}, errTruncatedICMP
 	}
@@ -50,7 +50,7 @@ func (c CodePoints) FromICMP(b []byte) (Notification, error) {
 	if err := p.Decode(b[wire.ICMPv6Size:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
 		return Notification{}, err
 	}
-	n, err := c.FromPacket(&p)
+	n, err := FromPacket(&p, c)
 	if err != nil {
 		return Notification{}, err
 	}

@@ -26,7 +26,7 @@ func TestTshark(t *testing.T) {
 		require.NoError(t, err)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeEthernet(frame))
-		n := wiretest.Must(experimental.FromPacket(&p))(t)
+		n := wiretest.Must(FromPacket(&p, experimental))(t)
 		frames, want = append(frames, frame), append(want, n)
 	}
 	for i, row := range wiretest.Tshark(t, frames...) {

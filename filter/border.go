@@ -84,7 +84,7 @@ func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	c := b.withDefaults()
 	ip := f.BorderPacket()
 	if len(ip) == 0 {
-		return message.Other, false
+		return message.KindOther, false
 	}
 	switch wire.VersionField(ip) {
 	case wire.IPv4:
@@ -92,7 +92,7 @@ func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	case wire.IPv6:
 		return c.matchUDP(udpInIPv6(ip, &c.CodePoints))
 	}
-	return message.Other, false
+	return message.KindOther, false
 }
 
 // A datagram is a UDP datagram as far as it is there.
@@ -106,38 +106,38 @@ type datagram struct {
 func (b *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	udp := d.udp
 	if udp == nil {
-		return message.Other, false
+		return message.KindOther, false
 	}
 	incomplete := d.first && len(udp) < wire.UDPSize
 	if len(udp) < atPort+2 {
-		return d.cut(message.Other, incomplete)
+		return d.cut(message.KindOther, incomplete)
 	}
 	switch binary.BigEndian.Uint16(udp[atPort:]) {
 	case rocev2.Port:
 	case b.FCNPort:
-		return message.FCN, true
+		return message.KindFCN, true
 	case b.ProxyPort:
-		return message.Proxy, true
+		return message.KindProxy, true
 	default:
 		if incomplete {
-			return message.Broken, true
+			return message.KindError, true
 		}
-		return message.Other, false
+		return message.KindOther, false
 	}
 	if len(udp) <= atOpcode {
-		return d.cut(message.Broken, incomplete || d.first && (b.CNP || b.PPFC))
+		return d.cut(message.KindError, incomplete || d.first && (b.CNP || b.PPFC))
 	}
 	switch op := bth.Opcode(udp[atOpcode]); {
 	case op.IsAcknowledge():
-		return message.Ack, false
+		return message.KindAck, false
 	case op != bth.CNP:
-		return message.Data, false
+		return message.KindData, false
 	case len(udp) > atPBit && udp[atPBit]&ppfcBit != 0 && binary.BigEndian.Uint16(udp[atLength:]) != cnpLength:
-		return message.PPFC, d.found || b.PPFC
+		return message.KindPPFC, d.found || b.PPFC
 	case d.found:
-		return message.FastCNP, true
+		return message.KindFastCNP, true
 	}
-	return message.CNP, b.CNP
+	return message.KindCNP, b.CNP
 }
 
 // cut is the verdict on a packet that ends before its opcode. kind and drop are
@@ -145,9 +145,9 @@ func (b *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 func (d *datagram) cut(kind message.Kind, drop bool) (message.Kind, bool) {
 	switch {
 	case d.found:
-		return message.FastCNP, true
+		return message.KindFastCNP, true
 	case drop:
-		return message.Broken, true
+		return message.KindError, true
 	}
 	return kind, false
 }

@@ -55,7 +55,7 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 		var f rocev2.Frame
 		f.Decode(b, o)
 		// The filter selects malformed packets and packets in tunnels that it need not select.
-		want = m.Kind != message.Other && m.Kind != message.Broken || f.Tunnels().Len() > 0
+		want = m.Kind != message.KindOther && m.Kind != message.KindError || f.Tunnels().Len() > 0
 		return want, want || err == nil && f.Tunnels().Len() == 0 && !f.Truncated()
 	}
 	var d rocev2.Datagram

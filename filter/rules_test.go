@@ -89,7 +89,7 @@ func TestXTPrograms(t *testing.T) {
 					continue
 				}
 				kind, drop := r.Match(framed(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-				if kind == message.Other || kind == message.FCN || kind == message.Proxy {
+				if kind == message.KindOther || kind == message.KindFCN || kind == message.KindProxy {
 					continue // told by the port
 				}
 				verdict := wiretest.Must(vm.Run(trimmed(ip)))(t)
@@ -97,7 +97,7 @@ func TestXTPrograms(t *testing.T) {
 				switch {
 				case notCNP && drop: // dropped because not selected
 					require.Zero(t, verdict, "%v %x", kind, ip)
-				case notCNP && kind != message.CNP && kind != message.PPFC && kind != message.Broken &&
+				case notCNP && kind != message.KindCNP && kind != message.KindPPFC && kind != message.KindError &&
 					!fragment:
 					require.NotZero(t, verdict, "%v %x", kind, ip)
 				case !notCNP && !options && !fragment:

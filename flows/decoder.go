@@ -93,10 +93,10 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 // decodeFrame is the slow path of Decode, for all kinds of frames.
 func (d *Decoder) decodeFrame(p *Packet) bool {
 	c := d.Config
-	c.SkipVerify = true      // checked below, unless NoICRC is set
-	d.m.DecodeFrame(&d.f, c) // the error is also in Kind
-	if d.m.Kind == message.Other && d.f.Tunnels().Len() > 0 {
-		d.m.DecodeInner(&d.f, c)
+	c.SkipVerify = true            // checked below, unless NoICRC is set
+	d.m.DecodeView(d.f.Outer(), c) // the error is also in Kind
+	if d.m.Kind == message.KindOther && d.f.Tunnels().Len() > 0 {
+		d.m.DecodeView(d.f.Inner(), c)
 		outermost := d.f.Mirror()
 		if outermost == nil {
 			outermost = d.f.Outer().IP()
@@ -104,20 +104,20 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		p.readIngress(outermost)
 	}
 	switch d.m.Kind {
-	case message.Other:
+	case message.KindOther:
 		return false
-	case message.PFC, message.Pause:
+	case message.KindPFC, message.KindPause:
 		p.kind = pfcKind
 		p.pause = decodePause(&d.m)
 		p.pause.mac = d.senderMAC()
 		return true
-	case message.Broken:
+	case message.KindError:
 		return d.decodeTruncated(p)
-	case message.FCN:
+	case message.KindFCN:
 		d.readAddresses(p, withoutQP)
 		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Flow.Dst
 		return true
-	case message.Proxy:
+	case message.KindProxy:
 		d.readAddresses(p, withoutQP)
 		p.kind, p.about = proxyKind, key{QP: withoutQP}
 		if k, ok := d.m.FlowKey(); ok {
@@ -127,16 +127,16 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	}
 	d.readTransport(p)
 	switch d.m.Kind {
-	case message.UnknownOption: // most likely a Fast CNP with another option type: its flow is unknown
+	case message.KindUnknownOption: // most likely a Fast CNP with another option type: its flow is unknown
 		p.kind, p.about = fastKind, key{QP: withoutQP}
 		return true
-	case message.FastCNP:
+	case message.KindFastCNP:
 		p.kind, p.about = fastKind, keyOf(d.m.FastCNP.FlowKey())
 		if d.m.FastCNP.Option.Number == 2 {
 			p.readQueues(&d.m.FastCNP.Option.Trace)
 		}
 		return true
-	case message.PPFC:
+	case message.KindPPFC:
 		about, _ := d.m.FlowKey()
 		p.kind, p.about = ppfcKind, keyOf(about)
 		return true

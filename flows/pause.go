@@ -113,7 +113,7 @@ type pause struct {
 
 // decodePause returns the fields of the PFC or PAUSE frame in m.
 func decodePause(m *message.Message) (p pause) {
-	if m.Kind == message.Pause {
+	if m.Kind == message.KindPause {
 		p.whole, p.quanta[0] = true, m.Pause.Quanta
 		return p
 	}

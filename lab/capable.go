@@ -42,7 +42,7 @@ func (h *hostRole) ignoresMessage(ip []byte) bool {
 	if n.roles.decodeFrame(ip).Outer().Packet(&p) != nil {
 		return false
 	}
-	notice, err := fastcnp.FromPacket(&p)
+	notice, err := fastcnp.FromPacket(&p, fastcnp.CodePoints{})
 	if err != nil {
 		return false
 	}

@@ -136,7 +136,7 @@ func (h *hostRole) receiveNotification(ip []byte, flow int32) {
 		n.count.Again++
 		return
 	}
-	if d.Message == kinds.PPFC {
+	if d.Message == kinds.KindPPFC {
 		h.pauseFlow(n.flows[i], ip)
 		return
 	}

@@ -580,7 +580,8 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	told := node.Decision{Action: node.ActionAccepted, Message: kinds.CNP, Request: node.RequestSlowDown, KnownQP: true}
+	told := node.Decision{Action: node.ActionAccepted, Message: kinds.KindCNP, Request: node.RequestSlowDown,
+		KnownQP: true}
 	n.RunAt(100*µs, func() { a.applyNotification(&told); a.applyNotification(&told) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())
@@ -767,7 +768,7 @@ func TestTap(t *testing.T) {
 			for _, p := range []*Port{at, from} {
 				p.Tap(func(octets []byte) {
 					frame.Decode(octets, rocev2.DecodeOptions{})
-					m.DecodeFrame(&frame, messages.Config{})
+					m.DecodeView(frame.Outer(), messages.Config{})
 					seen[m.Kind.String()]++
 				})
 			}

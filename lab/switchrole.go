@@ -256,13 +256,13 @@ func (s *Switch) askRole(agent *congested.Role, out *Port, r ref, k *packet) {
 	}
 	to := n.flows[k.flow].src.index
 	switch d.Message {
-	case kinds.FastCNP:
+	case kinds.KindFastCNP:
 		n.count.FastCNPs++
-	case kinds.PPFC:
+	case kinds.KindPPFC:
 		n.count.PPFCs++
 		to = n.notifiedNode(d.To)
-	case kinds.Proxy, kinds.FCN: // to a switch
-		if d.Message == kinds.Proxy {
+	case kinds.KindProxy, kinds.KindFCN: // to a switch
+		if d.Message == kinds.KindProxy {
 			n.count.Proxied++
 		} else {
 			n.count.FCNs++

@@ -245,7 +245,7 @@ func TestTrace(t *testing.T) {
 					}
 					var p rocev2.Packet
 					require.NoError(t, p.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-					notice := wiretest.Must(fastcnp.FromPacket(&p))(t)
+					notice := wiretest.Must(fastcnp.FromPacket(&p, fastcnp.CodePoints{}))(t)
 					trace := notice.Option.Trace
 					hops := reaction.Hops(nil, &trace, 0, n.recordBandwidth)
 					want := 2

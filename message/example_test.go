@@ -16,15 +16,15 @@ func ExampleMessage_Decode() {
 
 	var m message.Message // to be reused
 	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); {
-	case m.Kind == message.Other: // neither RoCEv2 nor one of the messages
+	case m.Kind == message.KindOther: // neither RoCEv2 nor one of the messages
 	case err != nil: // invalid, or with a wrong ICRC
 		fmt.Println(m.Kind, err)
-	case m.Kind == message.FastCNP:
+	case m.Kind == message.KindFastCNP:
 		n := &m.FastCNP
 		fmt.Println("Fast CNP of the", n.Origin(), n.Src, "to", n.Dst)
 		fmt.Printf("about queue pair %#x at %v\n", n.CNP.DestQP, n.Option.OriginalDst)
 		fmt.Println("ICRC", m.Packet.Coverage, m.Verified)
-	case m.Kind == message.CNP:
+	case m.Kind == message.KindCNP:
 		fmt.Printf("CNP of %v for queue pair %#x\n", m.Packet.Src, m.CNP.DestQP)
 	}
 

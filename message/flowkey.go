@@ -17,16 +17,16 @@ import "github.com/rocecn/rocecn/rocev2"
 func (m *Message) FlowKey() (key rocev2.FlowKey, ok bool) {
 	p := &m.Packet
 	switch m.Kind {
-	case Data, Ack:
+	case KindData, KindAck:
 		return p.FlowKey()
-	case FastCNP:
+	case KindFastCNP:
 		return m.FastCNP.FlowKey(), true
-	case PPFC:
+	case KindPPFC:
 		return rocev2.FlowKey{Src: p.Dst, Dst: m.PPFC.Congested, DestQP: p.BTH.DestQP}, true
-	case Proxy:
+	case KindProxy:
 		key, err := m.Proxy.FlowKey()
 		return key, err == nil
-	case CNP:
+	case KindCNP:
 		return rocev2.FlowKey{Src: p.FinalDst(), Dst: p.Src}, false
 	}
 	return rocev2.FlowKey{}, false

@@ -3,16 +3,16 @@
 // the UDP checksum of FCN and proxy messages, but not the ICRC of data and acknowledgements. A program that receives
 // only one kind of message can use the package of that kind instead. See the examples.
 //
-//	UDP to 4791   opcode 0x81, P bit, not 16 octets   PPFC
-//	              opcode 0x81, Fast CNP option        FastCNP
-//	              opcode 0x81, another option that    UnknownOption
+//	UDP to 4791   opcode 0x81, P bit, not 16 octets   KindPPFC
+//	              opcode 0x81, Fast CNP option        KindFastCNP
+//	              opcode 0x81, another option that    KindUnknownOption
 //	              must not be skipped
-//	              opcode 0x81                         CNP
-//	              Acknowledge, ATOMIC Acknowledge     Ack
-//	              other opcodes, including unknown    Data
-//	UDP to the FCN port                               FCN
-//	UDP to the proxy port                             Proxy
-//	MAC control frames, opcodes 0x0101 and 0x0001     PFC, Pause
+//	              opcode 0x81                         KindCNP
+//	              Acknowledge, ATOMIC Acknowledge     KindAck
+//	              other opcodes, including unknown    KindData
+//	UDP to the FCN port                               KindFCN
+//	UDP to the proxy port                             KindProxy
+//	MAC control frames, opcodes 0x0101 and 0x0001     KindPFC, KindPause
 //
 // The API of this package is stable except for the parts with types and values from drafts: the fields FastCNP,
 // PPFC, FCN and Proxy of [Message], and the fields FCNPort, ProxyPort, ProxyFamily and CodePoints of [Config]. They
@@ -37,27 +37,27 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Other is a packet that is neither RoCEv2 nor one of the messages below.
-	Other Kind = iota
+	// KindOther is a packet that is neither RoCEv2 nor one of the messages below.
+	KindOther Kind = iota
 
-	// Broken is a message of one of the kinds below that cannot be decoded. If Reach is not ReachNothing,
+	// KindError is a message of one of the kinds below that cannot be decoded. If Reach is not ReachNothing,
 	// Packet.DstPort shows its protocol.
-	Broken
+	KindError
 
-	Data    // RoCEv2 other than acknowledgements and notifications
-	Ack     // Acknowledge or ATOMIC Acknowledge
-	CNP     // CNP of a receiver
-	FastCNP // Fast CNP, see package fastcnp
-	PPFC    // PPFC notification, see package ppfc
-	FCN     // FCN message, see package fcn
-	Proxy   // proxy message, see package proxymsg
-	PFC     // Ethernet flow control of priorities; Reach is ReachNothing
-	Pause   // Ethernet flow control of the whole link; Reach is ReachNothing
+	KindData    // RoCEv2 other than acknowledgements and notifications
+	KindAck     // Acknowledge or ATOMIC Acknowledge
+	KindCNP     // CNP of a receiver
+	KindFastCNP // Fast CNP, see package fastcnp
+	KindPPFC    // PPFC notification, see package ppfc
+	KindFCN     // FCN message, see package fcn
+	KindProxy   // proxy message, see package proxymsg
+	KindPFC     // Ethernet flow control of priorities; Reach is ReachNothing
+	KindPause   // Ethernet flow control of the whole link; Reach is ReachNothing
 
-	// UnknownOption is a packet with opcode 0x81 and a destination option that is not one of Config.CodePoints and
+	// KindUnknownOption is a packet with opcode 0x81 and a destination option that is not one of Config.CodePoints and
 	// that a host must not skip if it does not know it (RFC 8200 section 4.2). It may be a Fast CNP with the option
 	// type of another deployment: then DestQP is a queue pair of another host, and no queue pair must slow down.
-	UnknownOption
+	KindUnknownOption
 )
 
 var kinds = [...]string{
@@ -65,7 +65,7 @@ var kinds = [...]string{
 	"unknown_option",
 }
 
-// String returns the kind in lower case, as in "fastcnp" or "unknown_option". It returns "error" for Broken.
+// String returns the kind in lower case, as in "fastcnp" or "unknown_option". It returns "error" for KindError.
 func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
 
 // MarshalText returns the text of String.
@@ -152,18 +152,17 @@ type Message struct {
 // Decode sets m from a frame or an IP packet, depending on o. m aliases b.
 //
 // Kind and Reach are always set. The error is not nil in these cases:
-//   - Kind is Other: the reason, which matches [rocev2.ErrNotRoCEv2].
-//   - Kind is Broken: the defect of the packet.
+//   - Kind is KindOther: the reason, which matches [rocev2.ErrNotRoCEv2].
+//   - Kind is KindError: the defect of the packet.
 //   - Another kind: the ICRC or UDP checksum is wrong. The error matches rocecn.ErrICRC. Ignore the message.
 //
 // Decode verifies the ICRC of CNPs, Fast CNPs and PPFC notifications and the UDP
 // checksum of FCN and proxy messages unless octets are missing: see Verified and
 // Config.SkipVerify. It does not verify the ICRC of data and acknowledgements.
 //
-// If the outer packet is Other, Decode decodes the packet inside all tunnels and mirrors, as the command rocecn does.
-// Packet.Outer is then not empty: the message was not sent to the node that the frame is addressed to, and a host must
-// not act on it. With o.Outer, Decode looks only into IP in IP (D12). DecodeFrame and DecodeInner decode one of the two
-// packets.
+// If the outer packet is KindOther, Decode decodes the packet inside all tunnels and mirrors, as the command rocecn
+// does. Packet.Outer is then not empty: the message was not sent to the node that the frame is addressed to, and a host
+// must not act on it. With o.Outer, Decode looks only into IP in IP (D12). DecodeView decodes one of the two packets.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	m.Verified = false
 	err := m.Packet.Decode(b, o)
@@ -181,42 +180,33 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	}
 	m.frame.Decode(b, o)
 	err = m.decodeNeither(&m.frame, err, other)
-	if m.Kind != Other || m.frame.Tunnels().Len() == 0 { // there are none with o.Outer
+	if m.Kind != KindOther || m.frame.Tunnels().Len() == 0 { // there are none with o.Outer
 		return err
 	}
-	if inner := m.DecodeInner(&m.frame, c); m.Kind != Other {
+	if inner := m.DecodeView(m.frame.Inner(), c); m.Kind != KindOther {
 		return inner
 	}
 	return err
 }
 
-// DecodeFrame decodes the outer view of a decoded frame, as Decode does with DecodeOptions.Outer. A mirrored message is
-// Other, because it was sent to another node. m aliases the octets that f aliases.
-func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
-	v := f.Outer()
-	if v.Mirrored() {
-		m.Verified = false
-		return m.decodeNeither(f, rocev2.ErrMirrored, true)
-	}
-	return m.decodeView(f, v, &c)
-}
-
-// decodeView decodes one of the views of a frame.
-func (m *Message) decodeView(f *rocev2.Frame, v rocev2.View, c *Config) error {
+// DecodeView sets m from one of the views of a decoded frame, as Decode does from a frame. The outer view is that of
+// Decode with DecodeOptions.Outer: a mirrored message is KindOther there, because it was sent to another node. m
+// aliases the octets of the frame.
+func (m *Message) DecodeView(v rocev2.View, c Config) error {
 	m.Verified = false
-	if err := v.Packet(&m.Packet); err != nil {
-		return m.decodeOther(f, v, err, c)
+	if !v.IsInner() && v.Mirrored() {
+		return m.decodeNeither(v.Frame(), rocev2.ErrMirrored, true)
 	}
-	return m.decodeTransport(c)
+	if err := v.Packet(&m.Packet); err != nil {
+		return m.decodeOther(v, err, &c)
+	}
+	return m.decodeTransport(&c)
 }
 
-// DecodeInner is DecodeFrame for the inner view of a frame: the packet inside all of its tunnels.
-func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error { return m.decodeView(f, f.Inner(), &c) }
-
-// markBroken sets Kind to Broken if err is not nil, and returns err.
-func (m *Message) markBroken(err error) error {
+// markError sets Kind to KindError if err is not nil, and returns err.
+func (m *Message) markError(err error) error {
 	if err != nil {
-		m.Kind = Broken
+		m.Kind = KindError
 	}
 	return err
 }
@@ -226,16 +216,16 @@ func (m *Message) markBroken(err error) error {
 func (m *Message) decodeControl(control []byte, other error) (err error) {
 	switch opcode, _ := pfc.Opcode(control); opcode {
 	case pfc.OpcodePFC:
-		m.Kind = PFC
+		m.Kind = KindPFC
 		_, err = m.PFC.Decode(control)
 	case pfc.OpcodePause:
-		m.Kind = Pause
+		m.Kind = KindPause
 		_, err = m.Pause.Decode(control)
 	default:
-		m.Kind = Other
+		m.Kind = KindOther
 		return other
 	}
-	return m.markBroken(err)
+	return m.markError(err)
 }
 
 // decodeTransport decodes the data of a UDP datagram to port 4791.
@@ -244,13 +234,13 @@ func (m *Message) decodeTransport(c *Config) error {
 	switch op := m.Packet.BTH.Opcode; {
 	case op == bth.CNP:
 		if err := m.decodeNotification(c); err != nil {
-			return m.markBroken(err)
+			return m.markError(err)
 		}
 		return m.verifyICRC(c)
 	case op.IsAcknowledge():
-		m.Kind = Ack
+		m.Kind = KindAck
 	default:
-		m.Kind = Data
+		m.Kind = KindData
 	}
 	return nil
 }
@@ -265,34 +255,34 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 	}
 	switch {
 	case size == cnp.Size && len(p.Ext) == 0:
-		m.Kind = CNP
+		m.Kind = KindCNP
 		_, err = m.CNP.Decode(p.Data[:size])
 		return err
 	case ppfc.IsNotification(p):
 		if c.NoPPFC {
 			return wireerr.CNPLength
 		}
-		m.Kind = PPFC
+		m.Kind = KindPPFC
 		if size == bth.Size+ppfc.SizeIPv4 || size == bth.Size+ppfc.SizeIPv6 {
 			err = m.PPFC.Decode(p.Data[:size])
 		} else {
 			m.PPFC, err = ppfc.FromPacket(p)
 		}
 		return err
-	case len(p.Ext) == 0: // no option: faster than DecodePacket
-		m.Kind = CNP
+	case len(p.Ext) == 0: // no option
+		m.Kind = KindCNP
 		m.CNP, err = cnp.FromPacket(p)
 		return err
 	}
-	m.Kind = FastCNP
-	if err = m.FastCNP.DecodePacket(p, c.CodePoints); err == fastcnp.ErrNotFastCNP {
-		m.Kind = CNP
+	m.Kind = KindFastCNP
+	if m.FastCNP, err = fastcnp.FromPacket(p, c.CodePoints); err == fastcnp.ErrNotFastCNP {
+		m.Kind = KindCNP
 		var c cnp.CNP
 		switch c, err = cnp.FromPacket(p); err {
 		case nil:
 			m.CNP = c
 		case cnp.ErrOption:
-			m.Kind, err = UnknownOption, nil
+			m.Kind, err = KindUnknownOption, nil
 		}
 	}
 	return err
@@ -302,7 +292,7 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 func isOther(err error) bool { return wireerr.HasRoot(err, rocev2.ErrNotRoCEv2) }
 
 // decodeOther decodes a packet that is not RoCEv2 because of err.
-func (m *Message) decodeOther(f *rocev2.Frame, v rocev2.View, err error, c *Config) error {
+func (m *Message) decodeOther(v rocev2.View, err error, c *Config) error {
 	other := isOther(err)
 	if hasUDP(err, other) {
 		fcnPort, proxyPort := c.udpPorts()
@@ -312,7 +302,7 @@ func (m *Message) decodeOther(f *rocev2.Frame, v rocev2.View, err error, c *Conf
 		}
 		err, other = datagramErr, isOther(datagramErr)
 	}
-	return m.decodeNeither(f, err, other)
+	return m.decodeNeither(v.Frame(), err, other)
 }
 
 // hasUDP reports whether a packet that is not RoCEv2 because of err may have a UDP header. If it has none, decoding a
@@ -325,24 +315,24 @@ func (m *Message) decodeDatagram(err error, fcnPort uint16, c *Config) error {
 	m.Reach = ReachUDP
 	switch d.DstPort {
 	case rocev2.Port: // RoCEv2 with an error after the UDP header
-		m.Kind = Broken
+		m.Kind = KindError
 		return err
 	case fcnPort:
-		m.Kind = FCN
+		m.Kind = KindFCN
 		m.FCN, err = fcn.FromDatagram(d)
 	default:
-		m.Kind = Proxy
+		m.Kind = KindProxy
 		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
 	}
 	if err != nil {
-		return m.markBroken(err)
+		return m.markError(err)
 	}
 	return m.verifyChecksum(c)
 }
 
 // verifyICRC verifies the ICRC of the packet if it is complete.
 func (m *Message) verifyICRC(c *Config) error {
-	if c.SkipVerify || m.Packet.Truncated || m.Kind == UnknownOption {
+	if c.SkipVerify || m.Packet.Truncated || m.Kind == KindUnknownOption {
 		return nil
 	}
 	_, err := m.Packet.VerifyICRC()
@@ -363,13 +353,13 @@ func (m *Message) verifyChecksum(c *Config) error {
 // decodeNeither decodes a frame that, because of err, has no datagram to one of the ports. If that is other traffic, it
 // may be flow control.
 func (m *Message) decodeNeither(f *rocev2.Frame, err error, other bool) error {
-	m.Kind, m.Reach = Broken, ReachNothing
+	m.Kind, m.Reach = KindError, ReachNothing
 	switch {
 	case !other:
 	case f.EtherType() == pfc.EtherType:
 		return m.decodeControl(f.LinkPayload(), err)
 	default:
-		m.Kind = Other
+		m.Kind = KindOther
 	}
 	return err
 }

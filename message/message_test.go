@@ -69,78 +69,84 @@ func TestDecode(t *testing.T) {
 		reach  Reach
 		err    error
 	}{
-		{"data", roce(t, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 8)), Data, ReachTransport, nil},
-		{"unknown opcode", roce(t, bth.Header{Opcode: 0x1F}, nil, nil), Data, ReachTransport, nil},
-		{"opcode 0x80", roce(t, bth.Header{Opcode: 0x80}, nil, make([]byte, 16)), Data, ReachTransport, nil},
-		{"RC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAcknowledge}, nil, nil), Ack, ReachTransport, nil},
-		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), Ack, ReachTransport,
+		{"data", roce(t, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 8)), KindData, ReachTransport,
 			nil},
-		{"XRC Acknowledge", roce(t, bth.Header{Opcode: bth.TransportXRC.Opcode(bth.OpAcknowledge)}, nil, nil), Ack,
+		{"unknown opcode", roce(t, bth.Header{Opcode: 0x1F}, nil, nil), KindData, ReachTransport, nil},
+		{"opcode 0x80", roce(t, bth.Header{Opcode: 0x80}, nil, make([]byte, 16)), KindData, ReachTransport, nil},
+		{"RC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAcknowledge}, nil, nil), KindAck, ReachTransport, nil},
+		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), KindAck,
+			ReachTransport,
+			nil},
+		{"XRC Acknowledge", roce(t, bth.Header{Opcode: bth.TransportXRC.Opcode(bth.OpAcknowledge)}, nil, nil), KindAck,
 			ReachTransport, nil},
-		{"UD has no Acknowledge", roce(t, bth.Header{Opcode: 0x71}, nil, nil), Data, ReachTransport, nil},
-		{"CNP", roce(t, cnpHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
-		{"Fast CNP", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
-		{"PPFC", roce(t, ppfcHeader, nil, make([]byte, 12)), PPFC, ReachTransport, nil},
-		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), PPFC,
+		{"UD has no Acknowledge", roce(t, bth.Header{Opcode: 0x71}, nil, nil), KindData, ReachTransport, nil},
+		{"CNP", roce(t, cnpHeader, nil, make([]byte, 16)), KindCNP, ReachTransport, nil},
+		{"Fast CNP", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 16)), KindFastCNP, ReachTransport, nil},
+		{"PPFC", roce(t, ppfcHeader, nil, make([]byte, 12)), KindPPFC, ReachTransport, nil},
+		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), KindPPFC,
 			ReachTransport, nil},
 		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil),
-			Data, ReachTransport, nil},
-		{"FCN", udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, ReachUDP, nil},
-		{"proxy message", udp(t, proxymsg.Port, proxy), Proxy, ReachUDP, nil},
+			KindData, ReachTransport, nil},
+		{"FCN", udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), KindFCN, ReachUDP, nil},
+		{"proxy message", udp(t, proxymsg.Port, proxy), KindProxy, ReachUDP, nil},
 
-		{"other port", udp(t, 53, nil), Other, ReachNothing, rocev2.ErrPort},
-		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, ReachNothing,
+		{"other port", udp(t, 53, nil), KindOther, ReachNothing, rocev2.ErrPort},
+		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), KindOther, ReachNothing,
 			rocev2.ErrNotRoCEv2},
-		{"nothing", nil, Other, ReachNothing, wireerr.Truncated},
+		{"nothing", nil, KindOther, ReachNothing, wireerr.Truncated},
 
-		{"no BTH", udp(t, 4791, make([]byte, 15)), Broken, ReachUDP, wireerr.Truncated},
-		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), Broken, ReachNothing, wireerr.Malformed},
-		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, ReachTransport, wireerr.CNPLength},
-		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken,
+		{"no BTH", udp(t, 4791, make([]byte, 15)), KindError, ReachUDP, wireerr.Truncated},
+		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), KindError, ReachNothing,
+			wireerr.Malformed},
+		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), KindError, ReachTransport, wireerr.CNPLength},
+		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), KindError,
 			ReachTransport, wireerr.CNPLength},
-		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken,
+		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), KindError,
 			ReachTransport, wireerr.Malformed},
 		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...),
-			make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
-		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), Broken, ReachTransport, wireerr.PPFCLength},
-		{"P bit and 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
+			make([]byte, 16)), KindError, ReachTransport, wireerr.Malformed},
+		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), KindError, ReachTransport,
+			wireerr.PPFCLength},
+		{"P bit and 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), KindCNP, ReachTransport, nil},
 		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)),
-			FastCNP, ReachTransport, nil},
+			KindFastCNP, ReachTransport, nil},
 		{"CNP with an unknown option",
-			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport,
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), KindUnknownOption, ReachTransport,
 			nil},
 		{"CNP with an unknown option of the other two actions",
-			roce(t, cnpHeader, []byte{17, 0, 0x4E, 0, 0xCE, 0, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport,
+			roce(t, cnpHeader, []byte{17, 0, 0x4E, 0, 0xCE, 0, 0, 0}, make([]byte, 16)), KindUnknownOption,
+			ReachTransport,
 			nil},
 		{"CNP with an unknown option to skip",
-			roce(t, cnpHeader, []byte{17, 0, 0x1E, 0, 1, 2, 0, 0}, make([]byte, 16)), CNP, ReachTransport, nil},
+			roce(t, cnpHeader, []byte{17, 0, 0x1E, 0, 1, 2, 0, 0}, make([]byte, 16)), KindCNP, ReachTransport, nil},
 		{"P bit, 16 octets, and an unknown option",
-			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport,
+			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), KindUnknownOption,
+			ReachTransport,
 			nil},
 		{"PPFC with an unknown option",
-			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 12)), PPFC, ReachTransport, nil},
+			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 12)), KindPPFC, ReachTransport, nil},
 		{"Fast CNP and an unknown option",
-			roce(t, cnpHeader, append(fastOption(address[:]...)[:20:20], 0x8E, 2, 0, 0), make([]byte, 16)), FastCNP,
+			roce(t, cnpHeader, append(fastOption(address[:]...)[:20:20], 0x8E, 2, 0, 0), make([]byte, 16)), KindFastCNP,
 			ReachTransport, nil},
 		{"15 octets and an unknown option",
-			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), Broken, ReachTransport,
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), KindError, ReachTransport,
 			wireerr.CNPLength},
 		{"an unknown option, and one that overruns",
-			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport,
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), KindError, ReachTransport,
 			wireerr.Malformed},
-		{"FCN of 3 octets", udp(t, fcn.Port, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
-		{"FCN of 5 octets", udp(t, fcn.Port, make([]byte, 5)), Broken, ReachUDP, wireerr.Malformed},
-		{"proxy message of 15 octets", udp(t, proxymsg.Port, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
+		{"FCN of 3 octets", udp(t, fcn.Port, make([]byte, 3)), KindError, ReachUDP, wireerr.Truncated},
+		{"FCN of 5 octets", udp(t, fcn.Port, make([]byte, 5)), KindError, ReachUDP, wireerr.Malformed},
+		{"proxy message of 15 octets", udp(t, proxymsg.Port, proxy[:15]), KindError, ReachUDP, wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m Message
 			err := m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{})
 			require.Equal(t, c.kind, m.Kind, "%v", err)
 			require.Equal(t, c.reach, m.Reach)
-			if c.kind == Broken || c.kind == Other {
+			if c.kind == KindError || c.kind == KindOther {
 				require.ErrorIs(t, err, c.err)
 				require.Error(t, err)
-				if c.kind == Broken {
+				if c.kind == KindError {
 					require.NotErrorIs(t, err, rocev2.ErrNotRoCEv2)
 				}
 			} else {
@@ -177,7 +183,7 @@ func TestValues(t *testing.T) {
 		DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
 	proxy := wiretest.Must(five.AppendBinary(nil))(t)
 	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001}))
-	require.Equal(t, Broken, m.Kind)
+	require.Equal(t, KindError, m.Kind)
 	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP},
 		Config{ProxyPort: 7001, ProxyFamily: proxymsg.IPv6}))
 	require.Equal(t, five, m.Proxy)
@@ -188,7 +194,7 @@ func TestValues(t *testing.T) {
 	require.Equal(t, there, m.FastCNP.Option.OriginalDst)
 	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP},
 		Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
-	require.Equal(t, UnknownOption, m.Kind)
+	require.Equal(t, KindUnknownOption, m.Kind)
 	require.Zero(t, m.CNP, "DestQP must not be taken for a queue pair of the sender")
 }
 
@@ -201,17 +207,17 @@ func TestOff(t *testing.T) {
 		cfg    Config
 		kind   Kind
 	}{
-		{udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), Config{NoFCN: true}, Other},
-		{udp(t, fcn.Port, nil), Config{NoFCN: true}, Other},
-		{udp(t, proxymsg.Port, make([]byte, 16)), Config{NoProxy: true}, Other},
-		{roce(t, notification, nil, make([]byte, 12)), Config{NoPPFC: true}, Broken},
-		{roce(t, notification, nil, make([]byte, 24)), Config{NoPPFC: true}, Broken},
-		{roce(t, notification, nil, make([]byte, 16)), Config{NoPPFC: true}, CNP},
+		{udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), Config{NoFCN: true}, KindOther},
+		{udp(t, fcn.Port, nil), Config{NoFCN: true}, KindOther},
+		{udp(t, proxymsg.Port, make([]byte, 16)), Config{NoProxy: true}, KindOther},
+		{roce(t, notification, nil, make([]byte, 12)), Config{NoPPFC: true}, KindError},
+		{roce(t, notification, nil, make([]byte, 24)), Config{NoPPFC: true}, KindError},
+		{roce(t, notification, nil, make([]byte, 16)), Config{NoPPFC: true}, KindCNP},
 	} {
 		var m Message
 		err := m.Decode(c.octets, o, c.cfg)
 		require.Equal(t, c.kind, m.Kind, "%v", err)
-		if c.kind == Broken {
+		if c.kind == KindError {
 			require.ErrorIs(t, err, wireerr.CNPLength)
 		}
 	}
@@ -222,10 +228,12 @@ func TestKindString(t *testing.T) {
 		k Kind
 		s string
 	}{
-		{Other, "other"}, {Broken, "error"}, {Data, "data"}, {Ack, "ack"}, {CNP, "cnp"}, {FastCNP, "fastcnp"},
-		{PPFC, "ppfc"},
-		{FCN, "fcn"},
-		{Proxy, "proxy"}, {PFC, "pfc"}, {Pause, "pause"}, {UnknownOption, "unknown_option"}, {12, "Kind(12)"},
+		{KindOther, "other"}, {KindError, "error"}, {KindData, "data"}, {KindAck, "ack"}, {KindCNP, "cnp"},
+		{KindFastCNP, "fastcnp"},
+		{KindPPFC, "ppfc"},
+		{KindFCN, "fcn"},
+		{KindProxy, "proxy"}, {KindPFC, "pfc"}, {KindPause, "pause"}, {KindUnknownOption, "unknown_option"},
+		{12, "Kind(12)"},
 	}
 	for _, c := range want {
 		t.Run(fmt.Sprint(c.k), func(t *testing.T) { require.Equal(t, c.s, c.k.String()) })
@@ -245,7 +253,7 @@ func TestReachString(t *testing.T) {
 // wrong reports whether a message is of a verified kind, and the error is that of a wrong ICRC or checksum.
 func wrong(m *Message, err error) bool {
 	return !m.Verified && errors.Is(err, wireerr.ICRC) &&
-		(m.Kind == CNP || m.Kind == FastCNP || m.Kind == PPFC || m.Kind == FCN || m.Kind == Proxy)
+		(m.Kind == KindCNP || m.Kind == KindFastCNP || m.Kind == KindPPFC || m.Kind == KindFCN || m.Kind == KindProxy)
 }
 
 // Every packet of every capture has a kind, also truncated at any octet.
@@ -255,7 +263,8 @@ func TestCaptures(t *testing.T) {
 		for _, c := range wiretest.Capture(t, name) {
 			for n := range len(c.Data) + 1 {
 				err := m.Decode(c.Data[:n:n], rocev2.DecodeOptions{Cut: n < c.OrigLen}, Config{})
-				require.Equal(t, err != nil && !wrong(&m, err), m.Kind == Other || m.Kind == Broken, "%s frame %d",
+				require.Equal(t, err != nil && !wrong(&m, err), m.Kind == KindOther || m.Kind == KindError,
+					"%s frame %d",
 					name,
 					c.Number)
 			}
@@ -280,11 +289,11 @@ func FuzzMessage(f *testing.F) {
 		var m Message
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
 		err := m.Decode(b, o, Config{})
-		require.Equal(t, err != nil && !wrong(&m, err), m.Kind == Other || m.Kind == Broken)
+		require.Equal(t, err != nil && !wrong(&m, err), m.Kind == KindOther || m.Kind == KindError)
 		var f rocev2.Frame
 		f.Decode(b, o)
 		var framed Message
-		require.Equal(t, err, framed.DecodeFrame(&f, Config{}))
+		require.Equal(t, err, framed.DecodeView(f.Outer(), Config{}))
 		m.frame = framed.frame
 		require.Equal(t, framed, m)
 		if need := snapLength(b, o); need != 0 {
@@ -300,13 +309,13 @@ func FuzzMessage(f *testing.F) {
 			require.Equal(t, p, m.Packet)
 			require.Equal(t, ReachTransport, m.Reach)
 			switch m.Kind {
-			case CNP:
+			case KindCNP:
 				want := wiretest.Must(cnp.FromPacket(&p))(t)
 				require.Equal(t, want, m.CNP)
-			case UnknownOption:
+			case KindUnknownOption:
 				_, err := cnp.FromPacket(&p)
 				require.Equal(t, cnp.ErrOption, err)
-			case PPFC:
+			case KindPPFC:
 				want := wiretest.Must(ppfc.FromPacket(&p))(t)
 				require.Equal(t, want, m.PPFC)
 			}
@@ -343,10 +352,10 @@ func BenchmarkDecode(b *testing.B) {
 func TestZeroFrame(t *testing.T) {
 	var m Message
 	for range 2 {
-		require.ErrorIs(t, m.DecodeFrame(new(rocev2.Frame), Config{}), rocev2.ErrNotRoCEv2)
-		require.Equal(t, Other, m.Kind)
+		require.ErrorIs(t, m.DecodeView(new(rocev2.Frame).Outer(), Config{}), rocev2.ErrNotRoCEv2)
+		require.Equal(t, KindOther, m.Kind)
 		require.Equal(t, ReachNothing, m.Reach)
-		require.ErrorIs(t, m.DecodeInner(new(rocev2.Frame), Config{}), rocev2.ErrNotRoCEv2)
+		require.ErrorIs(t, m.DecodeView(new(rocev2.Frame).Inner(), Config{}), rocev2.ErrNotRoCEv2)
 		require.Zero(t, SnapLength(new(rocev2.Frame), Config{}))
 	}
 }
@@ -363,22 +372,22 @@ func TestFlowKey(t *testing.T) {
 		ok   bool
 	}
 	want := map[named]int{
-		{Data, flow, true}:    3,
-		{Ack, reverse, true}:  2, // the second is in VXLAN
-		{FastCNP, flow, true}: 2,
-		{CNP, rocev2.FlowKey{Src: sender, Dst: receiver}, false}: 1,
-		{CNP, rocev2.FlowKey{Src: sender, Dst: pe}, false}:       1, // in the name of the ingress PE
-		{PPFC, flow, true}:               2,
-		{Proxy, flow, true}:              1,
-		{FCN, rocev2.FlowKey{}, false}:   1,
-		{PFC, rocev2.FlowKey{}, false}:   2,
-		{Pause, rocev2.FlowKey{}, false}: 1,
+		{KindData, flow, true}:    3,
+		{KindAck, reverse, true}:  2, // the second is in VXLAN
+		{KindFastCNP, flow, true}: 2,
+		{KindCNP, rocev2.FlowKey{Src: sender, Dst: receiver}, false}: 1,
+		{KindCNP, rocev2.FlowKey{Src: sender, Dst: pe}, false}:       1, // in the name of the ingress PE
+		{KindPPFC, flow, true}:               2,
+		{KindProxy, flow, true}:              1,
+		{KindFCN, rocev2.FlowKey{}, false}:   1,
+		{KindPFC, rocev2.FlowKey{}, false}:   2,
+		{KindPause, rocev2.FlowKey{}, false}: 1,
 	}
 	got := map[named]int{}
 	var m Message
 	for _, c := range wiretest.Capture(t, "tour.pcap") {
 		_ = m.Decode(c.Data, rocev2.DecodeOptions{}, Config{ProxyFamily: proxymsg.IPv6})
-		if m.Kind != Broken && m.Kind != Other {
+		if m.Kind != KindError && m.Kind != KindOther {
 			key, ok := m.FlowKey()
 			got[named{m.Kind, key, ok}]++
 		}
@@ -399,15 +408,15 @@ func TestDecodeTunnels(t *testing.T) {
 		options rocev2.DecodeOptions
 		want    Kind
 	}{
-		{"by default", rocev2.DecodeOptions{}, Ack},
-		{"outer packet only", rocev2.DecodeOptions{Outer: true}, Other},
+		{"by default", rocev2.DecodeOptions{}, KindAck},
+		{"outer packet only", rocev2.DecodeOptions{Outer: true}, KindOther},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m Message
 			err := m.Decode(frames[0].Data, c.options, Config{})
 			require.Equal(t, c.want, m.Kind)
-			require.Equal(t, c.want == Other, err != nil)
-			require.Equal(t, c.want == Ack, len(m.Packet.Outer) > 0)
+			require.Equal(t, c.want == KindOther, err != nil)
+			require.Equal(t, c.want == KindAck, len(m.Packet.Outer) > 0)
 		})
 	}
 }

@@ -16,15 +16,15 @@ func TestFlowControl(t *testing.T) {
 		octets string
 		kind   Kind
 	}{
-		{macs + `8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, PFC},
-		{macs + `8100e000 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, PFC},
-		{macs + `8808 0001 1234`, Pause},
-		{macs + `8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 00`, Broken},
-		{macs + `8808 0001 12`, Broken},
-		{macs + `8808 0002 1234`, Other},
-		{macs + `8808 01`, Other},
-		{macs + `8808`, Other},
-		{macs + `8809 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, Other},
+		{macs + `8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, KindPFC},
+		{macs + `8100e000 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, KindPFC},
+		{macs + `8808 0001 1234`, KindPause},
+		{macs + `8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 00`, KindError},
+		{macs + `8808 0001 12`, KindError},
+		{macs + `8808 0002 1234`, KindOther},
+		{macs + `8808 01`, KindOther},
+		{macs + `8808`, KindOther},
+		{macs + `8809 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, KindOther},
 	} {
 		t.Run(c.octets, func(t *testing.T) {
 			b := wiretest.Hex(t, c.octets)
@@ -33,15 +33,15 @@ func TestFlowControl(t *testing.T) {
 			require.Equal(t, c.kind, m.Kind)
 			require.Equal(t, ReachNothing, m.Reach)
 			switch c.kind {
-			case PFC:
+			case KindPFC:
 				require.NoError(t, err)
 				require.Equal(t, pfc.PFC{Enabled: 0x18, Quanta: [8]uint16{3: 65535}}, m.PFC)
 				require.Equal(t, "pfc", m.Kind.String())
-			case Pause:
+			case KindPause:
 				require.NoError(t, err)
 				require.Equal(t, pfc.Pause{Quanta: 0x1234}, m.Pause)
 				require.Equal(t, "pause", m.Kind.String())
-			case Broken:
+			case KindError:
 				require.ErrorIs(t, err, wireerr.Truncated)
 				require.NotErrorIs(t, err, rocev2.ErrNotRoCEv2)
 			default:

@@ -16,9 +16,9 @@ const (
 	maxCNP       = bth.Size + 24    // PPFC with an IPv6 address, longer than a CNP
 )
 
-// SnapLength returns the snapshot length in octets that a capture needs for DecodeInner to identify the message in f.
-// It returns 0 if f can be identified, or if missing octets are not the reason that it cannot: that it is Broken, or
-// Other because it ends before the end of its UDP header. The missing octets may require a larger snapshot length.
+// SnapLength returns the snapshot length in octets that a capture needs to identify the message in the inner view of f.
+// It returns 0 if f can be identified, or if missing octets are not the reason that it cannot: that it is KindError, or
+// KindOther because it ends before the end of its UDP header. The missing octets may require a larger snapshot length.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().Cut {
 		return 0

@@ -23,7 +23,7 @@ func TestSnapLength(t *testing.T) {
 			whole := m.Decode(captured.Data, rocev2.DecodeOptions{}, Config{})
 			o := rocev2.DecodeOptions{Cut: true}
 			require.Zero(t, snapLength(captured.Data, o), "complete")
-			if m.Kind == Other || m.Kind == Broken || whole != nil {
+			if m.Kind == KindOther || m.Kind == KindError || whole != nil {
 				continue
 			}
 			for n := 14; n < len(captured.Data); n++ {

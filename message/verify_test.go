@@ -31,7 +31,7 @@ func signals(t *testing.T) (all []signal) {
 	for _, c := range wiretest.Capture(t, "messages.pcap") {
 		err := m.Decode(c.Data, rocev2.DecodeOptions{}, message.Config{})
 		switch m.Kind {
-		case message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy:
+		case message.KindCNP, message.KindFastCNP, message.KindPPFC, message.KindFCN, message.KindProxy:
 			require.NoError(t, err)
 			require.True(t, m.Verified)
 			kinds[m.Kind] = true
@@ -62,11 +62,11 @@ func TestDecodeVerifies(t *testing.T) {
 					changed[at] ^= 1 << bit
 					err := m.Decode(changed, ip, message.Config{})
 					require.False(t, m.Verified)
-					if m.Kind == message.Data || m.Kind == message.Ack {
+					if m.Kind == message.KindData || m.Kind == message.KindAck {
 						continue // another opcode
 					}
 					require.Error(t, err, "octet %d bit %d", at-start, bit)
-					if m.Kind == message.Broken {
+					if m.Kind == message.KindError {
 						require.NotErrorIs(t, err, rocecn.ErrICRC)
 						continue
 					}
@@ -103,7 +103,7 @@ func TestDecodeVerifiesSource(t *testing.T) {
 func TestDecodeTruncated(t *testing.T) {
 	cut := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
 	for _, s := range signals(t) {
-		if s.kind == message.FCN {
+		if s.kind == message.KindFCN {
 			continue // nothing of its 4 octets may be missing
 		}
 		var m message.Message
@@ -123,15 +123,15 @@ func TestFramesAreVerified(t *testing.T) {
 		wrong[len(wrong)-1] ^= 1
 		var m message.Message
 		var f rocev2.Frame
-		for _, decode := range []func(f *rocev2.Frame, c message.Config) error{m.DecodeFrame, m.DecodeInner} {
+		for _, v := range []rocev2.View{f.Outer(), f.Inner()} {
 			f.Decode(s.packet, ip)
-			require.NoError(t, decode(&f, message.Config{}), s.name)
+			require.NoError(t, m.DecodeView(v, message.Config{}), s.name)
 			require.True(t, m.Verified, s.name)
 			f.Decode(wrong, ip)
-			require.ErrorIs(t, decode(&f, message.Config{}), rocecn.ErrICRC, s.name)
+			require.ErrorIs(t, m.DecodeView(v, message.Config{}), rocecn.ErrICRC, s.name)
 			require.False(t, m.Verified, s.name)
 			require.Equal(t, s.kind, m.Kind, s.name)
-			require.NoError(t, decode(&f, message.Config{SkipVerify: true}), s.name)
+			require.NoError(t, m.DecodeView(v, message.Config{SkipVerify: true}), s.name)
 		}
 	}
 }
@@ -140,11 +140,11 @@ func TestFramesAreVerified(t *testing.T) {
 func TestDecodeNoChecksum(t *testing.T) {
 	var m message.Message
 	all := signals(t)
-	packet := all[slices.IndexFunc(all, func(s signal) bool { return s.kind == message.FCN })].packet
+	packet := all[slices.IndexFunc(all, func(s signal) bool { return s.kind == message.KindFCN })].packet
 	require.EqualValues(t, 6, packet[0]>>4)
 	packet[46], packet[47] = 0, 0
 	require.ErrorIs(t, m.Decode(packet, ip, message.Config{}), rocecn.ErrICRC)
-	require.Equal(t, message.FCN, m.Kind)
+	require.Equal(t, message.KindFCN, m.Kind)
 }
 
 // Over IPv4, a UDP checksum of 0 means that there is none (RFC 768). The message is accepted, but not verified.
@@ -162,7 +162,7 @@ func TestDecodeChecksumOverIPv4(t *testing.T) {
 			var m message.Message
 			config := message.Config{ProxyFamily: proxymsg.IPv4}
 			require.NoError(t, m.Decode(wiretest.Hex(t, header+c.checksum+data), ip, config))
-			require.Equal(t, message.Proxy, m.Kind)
+			require.Equal(t, message.KindProxy, m.Kind)
 			require.Equal(t, c.verified, m.Verified)
 		})
 	}

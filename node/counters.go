@@ -21,7 +21,7 @@ func (c Count) String() string {
 	switch {
 	case c.Effect != 0:
 		return c.Effect.String()
-	case c.Message != message.Other:
+	case c.Message != message.KindOther:
 		return c.Action.String() + "_" + c.Message.String()
 	case c.Reason != NoReason:
 		return c.Action.String() + "_" + c.Reason.String()
@@ -88,9 +88,9 @@ func (c *Counters) counterFor(k Count) *atomic.Uint64 {
 	return &c.n[k.Action][column]
 }
 
-// Load returns a counter. With Message Other and NoReason it is the sum over all kinds or reasons of the Action.
+// Load returns a counter. With Message KindOther and NoReason it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Load(k Count) (n uint64) {
-	if k.Effect != 0 || k.Message != message.Other || k.Reason != NoReason || k.Action >= actions {
+	if k.Effect != 0 || k.Message != message.KindOther || k.Reason != NoReason || k.Action >= actions {
 		return c.counterFor(k).Load()
 	}
 	for i := range c.n[k.Action] {
@@ -128,7 +128,7 @@ func (c *Counters) Inc(k Count) { c.counterFor(k).Add(1) }
 // well. If it has a Reason, and nothing was done, its Action becomes ActionRefused first. It is for roles.
 func (c *Counters) Settle(d *Decision) {
 	if d.Reason != NoReason && d.Action == NoAction {
-		d.Action, d.Message = ActionRefused, message.Other
+		d.Action, d.Message = ActionRefused, message.KindOther
 	}
 	if d.MarkECN {
 		c.increment(ActionMarked, 0)

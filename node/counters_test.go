@@ -22,22 +22,25 @@ func TestDecided(t *testing.T) {
 		action node.Action
 		want   string // each once
 	}{
-		{"nothing", decision{Packet: message.Data}, node.NoAction, ""},
-		{"refused", decision{Reason: node.ReasonLimited, Message: message.CNP}, node.ActionRefused, "refused_limited"},
+		{"nothing", decision{Packet: message.KindData}, node.NoAction, ""},
+		{"refused", decision{Reason: node.ReasonLimited, Message: message.KindCNP}, node.ActionRefused,
+			"refused_limited"},
 		{"forwarded, no label", decision{Action: node.ActionForwarded, Reason: node.ReasonTableFull},
 			node.ActionForwarded,
 			"forwarded refused_table_full"},
-		{"sent", decision{Action: node.ActionSent, Message: message.FCN}, node.ActionSent, "sent_fcn"},
-		{"sent and marked", decision{Action: node.ActionSent, Message: message.FastCNP, MarkECN: true}, node.ActionSent,
+		{"sent", decision{Action: node.ActionSent, Message: message.KindFCN}, node.ActionSent, "sent_fcn"},
+		{"sent and marked", decision{Action: node.ActionSent, Message: message.KindFastCNP, MarkECN: true},
+			node.ActionSent,
 			"marked sent_fastcnp"},
 		{"marked", decision{Action: node.ActionMarked, MarkECN: true}, node.ActionMarked, "marked"},
 		{"marked, and a reason", decision{Action: node.ActionMarked, Reason: node.ReasonNoProxy, MarkECN: true},
 			node.ActionMarked,
 			"marked refused_no_proxy"},
-		{"accepted", decision{Action: node.ActionAccepted, Message: message.PPFC}, node.ActionAccepted,
+		{"accepted", decision{Action: node.ActionAccepted, Message: message.KindPPFC}, node.ActionAccepted,
 			"accepted_ppfc"},
-		{"dropped", decision{Action: node.ActionDropped, Message: message.CNP}, node.ActionDropped, "dropped_cnp"},
-		{"forwarded", decision{Action: node.ActionForwarded, Message: message.CNP}, node.ActionForwarded, "forwarded"},
+		{"dropped", decision{Action: node.ActionDropped, Message: message.KindCNP}, node.ActionDropped, "dropped_cnp"},
+		{"forwarded", decision{Action: node.ActionForwarded, Message: message.KindCNP}, node.ActionForwarded,
+			"forwarded"},
 		{"learned", decision{Action: node.ActionLearned}, node.ActionLearned, "learned"},
 		{"passed", decision{Action: node.ActionPassed}, node.ActionPassed, "passed"},
 	} {
@@ -46,7 +49,7 @@ func TestDecided(t *testing.T) {
 			counters.Settle(&row.d)
 			require.Equal(t, row.action, row.d.Action)
 			if row.action == node.ActionRefused {
-				require.Equal(t, message.Other, row.d.Message)
+				require.Equal(t, message.KindOther, row.d.Message)
 			}
 			var got []string
 			for k, n := range counters.All() {
@@ -62,9 +65,9 @@ func TestDecided(t *testing.T) {
 // Of counts one counter where a kind or a reason is given, otherwise all of an action.
 func TestCountersOf(t *testing.T) {
 	var c node.Counters
-	c.Inc(node.Count{Action: node.ActionSent, Message: message.CNP})
-	c.Inc(node.Count{Action: node.ActionSent, Message: message.FCN})
-	c.Inc(node.Count{Action: node.ActionSent, Message: message.FCN})
+	c.Inc(node.Count{Action: node.ActionSent, Message: message.KindCNP})
+	c.Inc(node.Count{Action: node.ActionSent, Message: message.KindFCN})
+	c.Inc(node.Count{Action: node.ActionSent, Message: message.KindFCN})
 	c.Inc(node.Count{Action: node.ActionRefused, Reason: node.ReasonLimited})
 	c.Inc(node.Count{Action: node.ActionRefused, Reason: node.ReasonAmbiguousLabel}) // the last of the reasons
 	c.Inc(node.Count{Effect: node.EffectNotECNCapable})                              // the last of the effects
@@ -73,13 +76,13 @@ func TestCountersOf(t *testing.T) {
 		want  uint64
 	}{
 		{node.Count{Action: node.ActionSent}, 3},
-		{node.Count{Action: node.ActionSent, Message: message.FCN}, 2},
-		{node.Count{Action: node.ActionSent, Message: message.PPFC}, 0},
+		{node.Count{Action: node.ActionSent, Message: message.KindFCN}, 2},
+		{node.Count{Action: node.ActionSent, Message: message.KindPPFC}, 0},
 		{node.Count{Action: node.ActionRefused}, 2},
 		{node.Count{Action: node.ActionRefused, Reason: node.ReasonAmbiguousLabel}, 1},
 		{node.Count{Action: node.ActionRefused, Reason: node.ReasonDenied}, 0},
 		{node.Count{Action: node.ActionRefused, Message: message.Kind(node.ReasonLimited)}, 0},
-		{node.Count{Action: node.ActionSent, Reason: node.Reason(message.FCN)}, 0},
+		{node.Count{Action: node.ActionSent, Reason: node.Reason(message.KindFCN)}, 0},
 		{node.Count{Effect: node.EffectNotECNCapable}, 1},
 		{node.Count{Action: node.ActionLearned}, 0},
 	} {
@@ -87,8 +90,8 @@ func TestCountersOf(t *testing.T) {
 	}
 
 	want := map[node.Count]uint64{
-		{Action: node.ActionSent, Message: message.CNP}:                 1,
-		{Action: node.ActionSent, Message: message.FCN}:                 2,
+		{Action: node.ActionSent, Message: message.KindCNP}:             1,
+		{Action: node.ActionSent, Message: message.KindFCN}:             2,
 		{Action: node.ActionRefused, Reason: node.ReasonLimited}:        1,
 		{Action: node.ActionRefused, Reason: node.ReasonAmbiguousLabel}: 1,
 		{Effect: node.EffectNotECNCapable}:                              1,
@@ -106,11 +109,11 @@ func TestCountersOutOfRange(t *testing.T) {
 	var c node.Counters
 	for _, k := range []node.Count{
 		{Action: actions}, {Action: 255}, {Action: actions, Reason: node.ReasonLimited},
-		{Action: actions, Message: message.CNP},
+		{Action: actions, Message: message.KindCNP},
 		{Action: node.ActionRefused, Reason: reasons}, {Action: node.ActionRefused, Reason: 255},
 		{Action: node.ActionSent, Message: 255},
 		{Effect: effects}, {Effect: 255}, {Effect: node.EffectOpened, Action: node.ActionSent},
-		{Effect: node.EffectOpened, Message: message.CNP}, {Effect: node.EffectOpened, Reason: node.ReasonLimited},
+		{Effect: node.EffectOpened, Message: message.KindCNP}, {Effect: node.EffectOpened, Reason: node.ReasonLimited},
 	} {
 		c.Inc(k)
 		require.Zero(t, c.Load(k), k)
@@ -124,10 +127,10 @@ func TestCountString(t *testing.T) {
 		c    node.Count
 	}{
 		{"nothing", node.Count{}},
-		{"sent_cnp", node.Count{Action: node.ActionSent, Message: message.CNP}},
+		{"sent_cnp", node.Count{Action: node.ActionSent, Message: message.KindCNP}},
 		{"refused_limited", node.Count{Action: node.ActionRefused, Reason: node.ReasonLimited}},
 		{"refused", node.Count{Action: node.ActionRefused}},
-		{"accepted_ppfc", node.Count{Action: node.ActionAccepted, Message: message.PPFC}},
+		{"accepted_ppfc", node.Count{Action: node.ActionAccepted, Message: message.KindPPFC}},
 		{"not_ecn_capable", node.Count{Effect: node.EffectNotECNCapable}},
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.name, row.c.String()) })
@@ -145,7 +148,7 @@ func TestReasonPrints(t *testing.T) {
 
 // Every kind of message is counted: there are no more of them than columns.
 func TestEveryKindIsCounted(t *testing.T) {
-	for kind := message.Broken; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+	for kind := message.KindError; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
 		var c node.Counters
 		k := node.Count{Action: node.ActionSent, Message: kind}
 		c.Inc(k)

@@ -55,7 +55,7 @@ type Decision struct {
 	Reason  Reason       // NoReason, or why no more was done
 	Request Request      // request of an accepted notification
 	Packet  message.Kind // kind of the packet, as far as the role has decoded it
-	Message message.Kind // of the notification that was appended, accepted or dropped; Other for none
+	Message message.Kind // of the notification that was appended, accepted or dropped; KindOther for none
 
 	// Origin is the node that sent an accepted notification: the receiver of the flow, or a node of the network.
 	Origin fastcnp.Origin

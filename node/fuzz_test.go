@@ -54,9 +54,9 @@ func FuzzBorder(f *testing.F) {
 		bool, netip.Addr, any,
 	) {
 		switch kind := p.kind(); kind { // no message crosses that can be read
-		case message.FastCNP, message.Proxy, message.FCN:
+		case message.KindFastCNP, message.KindProxy, message.KindFCN:
 			require.Equal(p.t, cfg.Enabled, d.Action == node.ActionDropped, "%v", kind)
-		case message.Data, message.Ack:
+		case message.KindData, message.KindAck:
 			require.NotEqual(p.t, node.ActionDropped, d.Action, "%v", kind)
 		}
 		return false, netip.Addr{}, nil
@@ -126,16 +126,16 @@ func FuzzCongested(f *testing.F) {
 			require.False(p.t, d.Action == node.ActionSent && cfg.Capable != nil, "FAST section 4")
 		}
 		if resumed {
-			require.True(p.t, d.Action != node.ActionSent || d.Message == message.PPFC)
+			require.True(p.t, d.Action != node.ActionSent || d.Message == message.KindPPFC)
 			return false, netip.Addr{}, nil
 		}
 		if d.Action != node.ActionSent && d.Action != node.ActionMarked {
 			return false, netip.Addr{}, nil
 		}
-		require.Equal(p.t, message.Data, p.kind(), "only data is answered")
+		require.Equal(p.t, message.KindData, p.kind(), "only data is answered")
 		require.NotContains(p.t, []netip.Addr{switch4, switch6}, d.Flow.Src)
 		var flow any = d.Flow
-		if d.Message == message.FCN {
+		if d.Message == message.KindFCN {
 			flow = [2]any{p.frame.Outer().Src(), p.frame.Outer().FlowLabel()}
 			require.Equal(p.t, pe, d.To)
 		}
@@ -211,8 +211,8 @@ func FuzzIngress(f *testing.F) {
 				}
 				return false, netip.Addr{}, nil
 			}
-			require.Equal(p.t, message.CNP, d.Message)
-			require.Contains(p.t, []message.Kind{message.Data, message.FCN}, p.kind())
+			require.Equal(p.t, message.KindCNP, d.Message)
+			require.Contains(p.t, []message.Kind{message.KindData, message.KindFCN}, p.kind())
 			require.Equal(p.t, uint32(0x21), d.SrcQP)
 			// data that congests the PE itself is not charged to the limits of FCNs
 			return cfg.In == node.Rate{} || d.From.IsValid(), d.From, d.Flow
@@ -317,10 +317,10 @@ func FuzzProxy(f *testing.F) {
 		if d.Action != node.ActionSent && d.Action != node.ActionAccepted {
 			return false, netip.Addr{}, nil
 		}
-		require.Equal(p.t, message.Proxy, p.kind())
+		require.Equal(p.t, message.KindProxy, p.kind())
 		if d.Action == node.ActionSent {
 			require.Equal(p.t, d.Flow.Src, d.To)
-			require.True(p.t, d.Message != message.CNP || d.SrcQP == 0x21)
+			require.True(p.t, d.Message != message.KindCNP || d.SrcQP == 0x21)
 			// a sender is told less than was said about it
 			require.LessOrEqual(p.t, len(sent), len(p.frame.Outer().IP())+40)
 		}
@@ -350,9 +350,9 @@ func FuzzReceiver(f *testing.F) {
 		if d.Action != node.ActionSent {
 			return false, netip.Addr{}, nil
 		}
-		require.Equal(p.t, message.Data, p.kind())
+		require.Equal(p.t, message.KindData, p.kind())
 		require.Equal(p.t, rocev2.CE, p.frame.Inner().ECN())
-		if d.Message == message.FastCNP {
+		if d.Message == message.KindFastCNP {
 			return true, netip.Addr{}, d.Flow
 		}
 		return true, netip.Addr{}, [2]any{d.To, d.SrcQP}
@@ -386,16 +386,16 @@ func FuzzSender(f *testing.F) {
 			require.False(p.t, d.Repeated)
 			return false, netip.Addr{}, nil
 		}
-		require.Contains(p.t, []message.Kind{message.CNP, message.FastCNP, message.PPFC}, d.Message)
+		require.Contains(p.t, []message.Kind{message.KindCNP, message.KindFastCNP, message.KindPPFC}, d.Message)
 		if d.From == switch4 || d.From == switch6 {
 			require.NotEqual(p.t, fastcnp.OriginReceiver, d.Origin == fastcnp.OriginReceiver &&
-				d.Message == message.FastCNP)
+				d.Message == message.KindFastCNP)
 		} else { // of a receiver, about a flow to it
-			require.NotEqual(p.t, message.PPFC, d.Message)
-			require.True(p.t, d.Flow.Dst == d.From || d.Message == message.CNP && d.SrcQP == 0x21, d)
-			require.False(p.t, d.Message == message.FastCNP && cfg.ReceiversSendNone)
+			require.NotEqual(p.t, message.KindPPFC, d.Message)
+			require.True(p.t, d.Flow.Dst == d.From || d.Message == message.KindCNP && d.SrcQP == 0x21, d)
+			require.False(p.t, d.Message == message.KindFastCNP && cfg.ReceiversSendNone)
 		}
-		if d.Repeated || d.Message == message.PPFC {
+		if d.Repeated || d.Message == message.KindPPFC {
 			return true, d.From, nil
 		}
 		return true, d.From, d.SrcQP

@@ -441,7 +441,7 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 // the node itself.
 func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
 	switch {
-	case d.Action == node.ActionRefused && (d.Reason == node.NoReason || d.Message != message.Other),
+	case d.Action == node.ActionRefused && (d.Reason == node.NoReason || d.Message != message.KindOther),
 		(d.Action == node.NoAction || d.Action == node.ActionSent) && d.Reason != node.NoReason:
 		t.Fatalf("%+v", d)
 	}
@@ -468,7 +468,7 @@ func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Deci
 	require.Contains(t, c.self, m.Packet.Src)
 	require.Zero(t, len(m.Packet.Outer))
 	switch m.Kind {
-	case message.FCN, message.Proxy:
+	case message.KindFCN, message.KindProxy:
 		require.NoError(t, m.Packet.Datagram.VerifyChecksum())
 	default:
 		_, err := icrc.Verify(sent)
@@ -479,8 +479,8 @@ func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Deci
 // kind returns the kind of a frame as a monitor sees it, inside its tunnels.
 func (p *play) kind() message.Kind {
 	var m message.Message
-	if _ = m.DecodeFrame(&p.frame, message.Config{}); m.Kind == message.Other {
-		_ = m.DecodeInner(&p.frame, message.Config{})
+	if _ = m.DecodeView(p.frame.Outer(), message.Config{}); m.Kind == message.KindOther {
+		_ = m.DecodeView(p.frame.Inner(), message.Config{})
 	}
 	return m.Kind
 }

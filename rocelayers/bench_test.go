@@ -50,13 +50,13 @@ func BenchmarkLayers(b *testing.B) {
 		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(plain, fastcnp.Config{})),
 			func(frame []byte) error {
 				_ = packet(frame)
-				_, err := fastcnp.FromPacket(&p)
+				_, err := fastcnp.FromPacket(&p, fastcnp.CodePoints{})
 				return err
 			}},
 		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(traced, fastcnp.Config{})),
 			func(frame []byte) error {
 				_ = packet(frame)
-				_, err := fastcnp.FromPacket(&p)
+				_, err := fastcnp.FromPacket(&p, fastcnp.CodePoints{})
 				return err
 			}},
 		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, ppfc.Config{})), func(f []byte) error {

@@ -45,15 +45,15 @@ func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 	err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{SkipVerify: true})
 	types := []gopacket.LayerType{rocelayers.LayerTypeBTH}
 	switch m.Kind {
-	case message.CNP:
+	case message.KindCNP:
 		types = append(types, rocelayers.LayerTypeCNP)
-	case message.FastCNP:
+	case message.KindFastCNP:
 		types = append(types, rocelayers.LayerTypeFastCNP)
-	case message.PPFC:
+	case message.KindPPFC:
 		types = append(types, rocelayers.LayerTypePPFC)
-	case message.UnknownOption:
+	case message.KindUnknownOption:
 		types = append(types, gopacket.LayerTypePayload)
-	case message.Data, message.Ack:
+	case message.KindData, message.KindAck:
 		payload := m.Packet.Payload
 		_, _, isCM := cm.DecodePayload(&m.Packet.BTH, payload, len(payload))
 		switch {
@@ -119,7 +119,7 @@ func TestOtherTraffic(t *testing.T) {
 	var frames [][]byte
 	eachPacket(t, "*.pcap", func(*testing.T, []byte, *rocev2.Packet) {}, func(frame []byte) {
 		var m message.Message
-		if _ = m.Decode(frame, rocev2.DecodeOptions{}, message.Config{SkipVerify: true}); m.Kind == message.Other {
+		if _ = m.Decode(frame, rocev2.DecodeOptions{}, message.Config{SkipVerify: true}); m.Kind == message.KindOther {
 			frames = append(frames, frame)
 		}
 	})

@@ -43,7 +43,7 @@ type foundFastCNP struct {
 func (f *foundFastCNP) find(p *rocev2.Packet, points fastcnp.CodePoints) {
 	f.is, f.unknown = false, false
 	if p.BTH.Opcode == bth.CNP && len(p.Ext) > 0 {
-		f.err = f.notification.DecodePacket(p, points)
+		f.notification, f.err = fastcnp.FromPacket(p, points)
 		if f.is = f.err != fastcnp.ErrNotFastCNP; !f.is {
 			_, err := cnp.FromPacket(p)
 			f.unknown = err == cnp.ErrOption
@@ -52,14 +52,14 @@ func (f *foundFastCNP) find(p *rocev2.Packet, points fastcnp.CodePoints) {
 }
 
 // FastCNP returns the decoded packet as a Fast CNP with options of these types, which may differ from those used for
-// decoding. The errors are those of [fastcnp.CodePoints.FromPacket], and an error if the IP layers of the packet are
+// decoding. The errors are those of [fastcnp.FromPacket], and an error if the IP layers of the packet are
 // not known. The trace aliases the packet. FastCNP allocates nothing.
 func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 	var p rocev2.Packet
 	if err := l.packet(&p); err != nil {
 		return fastcnp.Notification{}, err
 	}
-	return points.FromPacket(&p)
+	return fastcnp.FromPacket(&p, points)
 }
 
 // DecodeFromBytes sets l to the notification found by the BTH layer before it. data is the payload of the BTH layer,

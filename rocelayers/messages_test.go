@@ -241,13 +241,13 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	case m.Reach == message.ReachTransport:
 		require.NotNil(t, l, name)
 		requireSame(t, p, l)
-	case m.Kind != message.Proxy: // that has the BTH of the invoking packet
+	case m.Kind != message.KindProxy: // that has the BTH of the invoking packet
 		require.Nil(t, l, name)
 	}
 	expected := map[message.Kind]gopacket.LayerType{
-		message.CNP: rocelayers.LayerTypeCNP, message.FastCNP: rocelayers.LayerTypeFastCNP,
-		message.PPFC: rocelayers.LayerTypePPFC,
-		message.FCN:  rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
+		message.KindCNP: rocelayers.LayerTypeCNP, message.KindFastCNP: rocelayers.LayerTypeFastCNP,
+		message.KindPPFC: rocelayers.LayerTypePPFC,
+		message.KindFCN:  rocelayers.LayerTypeFCN, message.KindProxy: rocelayers.LayerTypeProxy,
 	}
 	want := expected[m.Kind]
 	cut := m.Reach == message.ReachTransport && len(p.Payload) < p.PayloadLen()
@@ -256,7 +256,7 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	}
 	for _, kind := range slices.Sorted(maps.Keys(expected)) {
 		typ := expected[kind]
-		if m.Kind == message.Proxy && typ != want {
+		if m.Kind == message.KindProxy && typ != want {
 			continue // may be the invoking packet's
 		}
 		require.Equal(t, typ == want, get(typ) != nil, "%s: %v", name, typ)
@@ -276,13 +276,13 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 		require.Equal(t, p.Data, append(bytes.Clone(got.Contents), got.Payload...))
 	}
 	switch m.Kind {
-	case message.Broken:
+	case message.KindError:
 		// gopacket asks no layer about no octets.
 		if !cut && (m.Reach == message.ReachUDP && len(p.Data) > 0 || m.Reach == message.ReachTransport &&
 			len(p.Payload) > 0) {
 			requireSameFault(t, err, failure, name)
 		}
-	case message.Proxy, message.Other:
+	case message.KindProxy, message.KindOther:
 	default:
 		require.NoError(t, failure, name)
 	}

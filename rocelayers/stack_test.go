@@ -22,11 +22,11 @@ import (
 // kindOf returns the type of the layer that a kind of message has.
 func kindOf(k message.Kind) gopacket.LayerType {
 	return map[message.Kind]gopacket.LayerType{
-		message.Data: rocelayers.LayerTypeBTH, message.Ack: rocelayers.LayerTypeBTH,
-		message.CNP:     rocelayers.LayerTypeCNP,
-		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
-		message.UnknownOption: gopacket.LayerTypePayload,
-		message.FCN:           rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
+		message.KindData: rocelayers.LayerTypeBTH, message.KindAck: rocelayers.LayerTypeBTH,
+		message.KindCNP:     rocelayers.LayerTypeCNP,
+		message.KindFastCNP: rocelayers.LayerTypeFastCNP, message.KindPPFC: rocelayers.LayerTypePPFC,
+		message.KindUnknownOption: gopacket.LayerTypePayload,
+		message.KindFCN:           rocelayers.LayerTypeFCN, message.KindProxy: rocelayers.LayerTypeProxy,
 	}[k]
 }
 
@@ -41,10 +41,10 @@ func TestStackCaptures(t *testing.T) {
 			err := s.Decode(c.Data)
 			kinds[m.Kind]++
 			switch typ := kindOf(m.Kind); m.Kind {
-			case message.Other:
+			case message.KindOther:
 				require.NoError(t, err, "%s, frame %d", name, c.Number)
 				require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))
-			case message.Broken:
+			case message.KindError:
 				requireSameFault(t, want, err, name, c.Number)
 			default:
 				require.NoError(t, err, "%s, frame %d", name, c.Number)
@@ -94,12 +94,12 @@ func TestStackConfig(t *testing.T) {
 				var m message.Message
 				want := m.Decode(c.frame, rocev2.DecodeOptions{}, s.Config)
 				err := s.Decode(c.frame)
-				if m.Kind == message.Other {
+				if m.Kind == message.KindOther {
 					want = nil
 					require.Equal(t, gopacket.LayerTypePayload, s.Decoded[len(s.Decoded)-1])
 				}
 				requireSameFault(t, want, err)
-				if typ := kindOf(m.Kind); want == nil && m.Kind != message.Other {
+				if typ := kindOf(m.Kind); want == nil && m.Kind != message.KindOther {
 					require.NotNil(t, s.Layer(typ), "%s: %v", c.name, s.Decoded)
 				}
 			})
@@ -322,13 +322,13 @@ func TestStackFlowControl(t *testing.T) {
 			var m message.Message
 			want := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{SkipVerify: true})
 			err := s.Decode(frame)
-			is := m.Kind == message.PFC || m.Kind == message.Pause
+			is := m.Kind == message.KindPFC || m.Kind == message.KindPause
 			require.Equal(t, is, s.Layer(rocelayers.LayerTypeFlowControl) != nil)
-			require.Equal(t, m.Kind == message.Broken, err != nil, "%v, %v", want, err)
+			require.Equal(t, m.Kind == message.KindError, err != nil, "%v, %v", want, err)
 			switch m.Kind {
-			case message.PFC:
+			case message.KindPFC:
 				require.Equal(t, m.PFC, s.FlowControl.PFC)
-			case message.Pause:
+			case message.KindPause:
 				require.Equal(t, m.Pause, s.FlowControl.Pause)
 			}
 			wiretest.NoAllocs(t, c.name, func() { _ = s.Decode(frame) })

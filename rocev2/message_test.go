@@ -18,14 +18,14 @@ func TestMessagesInTunnels(t *testing.T) {
 			var m message.Message
 			err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{SkipVerify: true})
 			require.Equal(t, roce, err == nil)
-			require.Equal(t, roce, m.Kind != message.Other)
+			require.Equal(t, roce, m.Kind != message.KindOther)
 			if !roce {
 				return
 			}
 			p := &m.Packet
 			require.Equal(t, tunnelled, len(p.Outer) > 0)
 			require.Equal(t, frame, slices.Concat(p.Link, p.Outer, p.IP))
-			if m.Kind == message.Data {
+			if m.Kind == message.KindData {
 				require.Equal(t, tunnelled, errors.Is(p.MayAnswer(), rocev2.ErrTunnelled))
 			}
 		})

@@ -30,6 +30,12 @@ func (f *Frame) Outer() View { return View{frame: f} }
 // innermost one. Without tunnels the two views have the same packet and datagram.
 func (f *Frame) Inner() View { return View{frame: f, inner: true} }
 
+// Frame returns the frame of the view.
+func (v View) Frame() *Frame { return v.frame }
+
+// IsInner reports whether v is the inner view of its frame.
+func (v View) IsInner() bool { return v.inner }
+
 // walk returns the walk to the packet of the view. An error means that a tunnel around it is malformed.
 func (v View) walk() (*way, error) {
 	if !v.inner {

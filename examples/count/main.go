@@ -34,12 +34,12 @@ func count(file string, out io.Writer) error {
 			return err
 		}
 		switch err := m.Decode(r.Data, r.Options(), message.Config{}); {
-		case m.Kind == message.Other: // neither RoCEv2 nor a message
+		case m.Kind == message.KindOther: // neither RoCEv2 nor a message
 		case err != nil: // broken, or a wrong ICRC
 			broken++
-		case m.Kind == message.CNP: // it names no flow
+		case m.Kind == message.KindCNP: // it names no flow
 			counts[fmt.Sprintf("CNP to %v qp 0x%06x", m.Packet.Dst, m.CNP.DestQP)]++
-		case m.Kind == message.FastCNP:
+		case m.Kind == message.KindFastCNP:
 			counts[fmt.Sprintf("Fast CNP about %v", m.FastCNP.FlowKey())]++
 		}
 	}

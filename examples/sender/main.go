@@ -50,7 +50,7 @@ func printRequests(in capture.Reader, out io.Writer, s *sender.Role) error {
 		case node.NoRequest: // nothing to do, such as for a report of the same congestion as before
 			continue
 		}
-		if d.Message == message.FastCNP && d.Origin == fastcnp.OriginNetwork {
+		if d.Message == message.KindFastCNP && d.Origin == fastcnp.OriginNetwork {
 			detour.Report(d.Flow.FlowKey, d.SrcPort, d.From, now)
 			fmt.Fprintf(out, "  from now on: UDP source port %d\n", detour.SrcPort(d.Flow.FlowKey, d.SrcPort, now))
 		}

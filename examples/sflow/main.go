@@ -54,7 +54,7 @@ func describeFrame(header []byte, cut bool, c message.Config) string {
 	o := rocev2.DecodeOptions{Cut: cut}
 	err := m.Decode(header, o, c)
 	switch {
-	case m.Kind == message.Other:
+	case m.Kind == message.KindOther:
 		return ""
 	case err != nil: // broken, or the sample is too short: 128 octets do not hold a trace
 		return "not read: " + err.Error()
@@ -65,9 +65,9 @@ func describeFrame(header []byte, cut bool, c message.Config) string {
 	}
 	flow, ok := m.FlowKey()
 	switch {
-	case m.Kind == message.Data, m.Kind == message.Ack:
+	case m.Kind == message.KindData, m.Kind == message.KindAck:
 		return fmt.Sprintf("%v: %v psn %d%s", m.Kind, flow, m.Packet.BTH.PSN, mark)
-	case m.Kind == message.CNP: // it names the sender's queue pair, and no flow
+	case m.Kind == message.KindCNP: // it names the sender's queue pair, and no flow
 		return fmt.Sprintf("cnp: to %v qp 0x%06x%s", m.Packet.Dst, m.CNP.DestQP, mark)
 	case ok:
 		return fmt.Sprintf("%v: about %v%s", m.Kind, flow, mark)

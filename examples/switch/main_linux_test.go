@@ -102,7 +102,7 @@ func TestSwitch(t *testing.T) {
 	require.NoError(t, p.DecodeEthernet(frame))
 	_, err = p.VerifyICRC()
 	require.NoError(t, err)
-	n := wiretest.Must(fastcnp.FromPacket(&p))(t)
+	n := wiretest.Must(fastcnp.FromPacket(&p, fastcnp.CodePoints{}))(t)
 	require.Equal(t, rocev2.FlowKey{Src: data.Src, Dst: data.FinalDst(), DestQP: data.BTH.DestQP}, n.FlowKey())
 	require.Equal(t, netip.MustParseAddr("2001:db8:1::5"), n.Src)
 	row := wiretest.TsharkFields(t, []string{"infiniband.bth.opcode", "infiniband.bth.destqp"}, frame)[0]

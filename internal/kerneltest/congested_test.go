@@ -175,7 +175,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 			require.NotEqual(t, rocev2.NotECT, was)
 			r.sent = append(r.sent, frame)
 		}
-		if d.Message != message.Other {
+		if d.Message != message.KindOther {
 			require.Equal(t, senderAddr, d.To)
 			r.in.sendIP(t, r.start, out)
 			notified(r.start.receive(t, "Fast CNP", isFrom(switchAddr)))
@@ -204,7 +204,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 		require.NoError(t, err, "a mark breaks nothing")
 		ecn[p.ECN()]++
 		out, d := r.recv.Receive(nil, frameOf(frame), node.Event{Now: r.now})
-		if d.Message == message.Other {
+		if d.Message == message.KindOther {
 			continue
 		}
 		r.end.sendIP(t, r.out, out)
@@ -253,20 +253,20 @@ func TestSenderUnknown(t *testing.T) {
 
 	require.NotEmpty(t, r.decisions)
 	require.Equal(t, node.Decision{
-		Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+		Action: node.ActionSent, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow}, Message: message.KindFastCNP,
 		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] { // the limit of Fast CNPs does not apply to marks
 		require.Equal(t, node.Decision{
-			Action: node.ActionMarked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow},
+			Action: node.ActionMarked, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow},
 			Reason: node.ReasonLimited, MarkECN: true,
 		}, d)
 	}
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
-	require.Equal(t, []any{message.FastCNP, fastcnp.OriginNetwork, flow, false},
+	require.Equal(t, []any{message.KindFastCNP, fastcnp.OriginNetwork, flow, false},
 		[]any{r.events[0].Message, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Repeated})
-	require.Equal(t, []any{message.CNP, fastcnp.OriginReceiver, true},
+	require.Equal(t, []any{message.KindCNP, fastcnp.OriginReceiver, true},
 		[]any{r.events[1].Message, r.events[1].Origin, r.events[1].Repeated})
 
 	// tshark checks the sent packets: the first marked packet, the Fast CNP, the CNP.
@@ -299,8 +299,9 @@ func TestSenderCapable(t *testing.T) {
 	require.NotEmpty(t, r.decisions)
 	for _, d := range r.decisions {
 		require.Equal(t, node.Decision{
-			Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
-			To: senderAddr, Option: 1,
+			Action: node.ActionSent, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow},
+			Message: message.KindFastCNP,
+			To:      senderAddr, Option: 1,
 		}, d)
 	}
 	require.Len(t, r.events, len(r.decisions))
@@ -342,12 +343,12 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 
 	require.Greater(t, len(r.decisions), 2)
 	require.Equal(t, node.Decision{
-		Action: node.ActionSent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+		Action: node.ActionSent, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow}, Message: message.KindFastCNP,
 		To: senderAddr, Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] {
 		require.Equal(t, node.Decision{
-			Action: node.ActionMarked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
+			Action: node.ActionMarked, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
 		}, d)
 	}
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
@@ -450,7 +451,7 @@ func (p *pausing) notify(t *testing.T, table *pause.Role, typ ppfc.Type, duratio
 	p.far.sendIP(t, p.end, b)
 	var m message.Message
 	frame := p.end.receive(t, "PPFC", func(frame []byte) bool {
-		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.PPFC
+		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.KindPPFC
 	})
 	_, d := table.Receive(nil, frameOf(frame), node.Event{Now: now})
 	require.Equal(t, node.ActionAccepted, d.Action)

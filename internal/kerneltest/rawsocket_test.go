@@ -186,7 +186,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 			require.Equal(t, packet, quoted)
 			require.EqualValues(t, c.typ, quoted[binary.BigEndian.Uint32(message[4:])])
 
-			n, err := c.types.FromICMP(message)
+			n, err := fastcnp.FromICMP(message, c.types)
 			require.NoError(t, err)
 			require.Equal(t, sent, n)
 			require.Equal(t, fastcnp.OriginNetwork, n.Origin())
@@ -197,7 +197,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 				_, trace := traceIn(t, &congested)
 				require.Equal(t, trace, n.Option.Trace)
 			}
-			_, err = fastcnp.CodePoints{Option1: 0x85, Option2: 0x86}.FromICMP(message)
+			_, err = fastcnp.FromICMP(message, fastcnp.CodePoints{Option1: 0x85, Option2: 0x86})
 			require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
 		})
 	}
@@ -235,7 +235,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		r.middleC3.sendIP(t, r.middle, packet)
 	}
 	_, message := r.receiveICMPError(t)
-	n := wiretest.Must(fastcnp.CodePoints{Option1: 0x9E, Option2: 0x9E}.FromICMP(message))(t)
+	n := wiretest.Must(fastcnp.FromICMP(message, fastcnp.CodePoints{Option1: 0x9E, Option2: 0x9E}))(t)
 	require.EqualValues(t, 3, n.CNP.DestQP)
 	for _, want := range delivered {
 		require.Equal(t, want, receive(t, socket))

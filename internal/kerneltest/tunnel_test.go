@@ -411,7 +411,7 @@ func fastCNP(t *testing.T, congested *rocev2.Packet, cfg fastcnp.Config) ([]byte
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))
-	n := wiretest.Must(cfg.CodePoints.FromPacket(&p))(t)
+	n := wiretest.Must(fastcnp.FromPacket(&p, cfg.CodePoints))(t)
 	return b, n
 }
 

@@ -249,7 +249,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	socket := sender.listen(t, requester, rocev2.Port)
 	b, d = notify(&data)
 	require.Equal(t, node.Decision{
-		Action: node.ActionSent, Packet: message.Proxy, Message: message.CNP,
+		Action: node.ActionSent, Packet: message.KindProxy, Message: message.KindCNP,
 		From: netip.MustParseAddr("192.0.2.5"), To: requester,
 		Flow:  qpmap.Key{FlowKey: rocev2.FlowKey{Src: data.Src, Dst: data.FinalDst(), DestQP: data.BTH.DestQP}},
 		SrcQP: 0x12, KnownQP: true, Level: 4,

@@ -246,7 +246,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			frame, label := w.enter(t, pe, ip, now)
 			notification, d := agent.Receive(nil, frameOf(frame), node.Event{Level: 6, Now: now})
 			require.Equal(t, node.NoReason, d.Reason)
-			require.Equal(t, message.FCN, d.Message)
+			require.Equal(t, message.KindFCN, d.Message)
 			require.Equal(t, wanPE, d.To)
 
 			fcnSocket := w.pe.listen(t, wanPE, fcn.Port)

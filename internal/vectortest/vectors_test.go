@@ -237,7 +237,7 @@ func TestFastCNP(t *testing.T) {
 		if err := p.DecodeIP(b); err != nil {
 			return outcome{err: err}
 		}
-		n, err := experimental.FromPacket(&p)
+		n, err := fastcnp.FromPacket(&p, experimental)
 		if err != nil {
 			return outcome{err: err}
 		}

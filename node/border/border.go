@@ -65,7 +65,7 @@ func (b *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	kind, drop := b.cfg.Match(f)
 	d.Packet = kind
 	switch {
-	case kind == message.Other:
+	case kind == message.KindOther:
 		b.counters.Inc(node.Count{})
 	case !b.cfg.Enabled:
 		d.Reason = node.ReasonDisabled

@@ -29,22 +29,23 @@ func TestReceive(t *testing.T) {
 		{border.Config{}, off},
 		{border.Config{Border: filter.Border{CNP: true, PPFC: true}}, off},
 		{border.Config{Enabled: true}, stats{
-			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, passed: 12, {}: 1,
+			dropped(message.KindFastCNP): 5, dropped(message.KindFCN): 3, dropped(message.KindProxy): 3, passed: 12,
+			{}: 1,
 		}},
 		{border.Config{Enabled: true, Border: filter.Border{CNP: true}}, stats{
-			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.CNP): 3,
-			passed: 9, {}: 1,
+			dropped(message.KindFastCNP): 5, dropped(message.KindFCN): 3, dropped(message.KindProxy): 3,
+			dropped(message.KindCNP): 3, passed: 9, {}: 1,
 		}},
 		{border.Config{Enabled: true, Border: filter.Border{PPFC: true}}, stats{
-			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.PPFC): 5,
-			passed: 7, {}: 1,
+			dropped(message.KindFastCNP): 5, dropped(message.KindFCN): 3, dropped(message.KindProxy): 3,
+			dropped(message.KindPPFC): 5, passed: 7, {}: 1,
 		}},
 	} {
 		b := made(t, c.cfg)
 		for _, p := range wiretest.Capture(t, "messages.pcap") {
 			d := judge(b, p.Data, rocev2.DecodeOptions{})
 			require.False(t, d.Action == node.ActionDropped && !c.cfg.Enabled)
-			require.Equal(t, !c.cfg.Enabled && d.Packet != message.Other, d.Reason == node.ReasonDisabled)
+			require.Equal(t, !c.cfg.Enabled && d.Packet != message.KindOther, d.Reason == node.ReasonDisabled)
 		}
 		require.Equal(t, c.want, stats(maps.Collect(b.Counters().All())), "%+v", c.cfg)
 	}
@@ -72,15 +73,15 @@ func TestFragments(t *testing.T) {
 	tunnelled := `60000000 0038 2940 ` + addresses + first
 	b := made(t, border.Config{Enabled: true})
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.Broken, Message: message.Broken},
+	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.KindError, Message: message.KindError},
 		judge(b, wiretest.Hex(t, first), o))
 	require.Equal(t, node.Decision{}, judge(b, wiretest.Hex(t, second), o))
-	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.Broken, Message: message.Broken},
+	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.KindError, Message: message.KindError},
 		judge(b, wiretest.Hex(t, tunnelled), o))
-	require.Equal(t, map[node.Count]uint64{{Action: node.ActionDropped, Message: message.Broken}: 2, {}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.ActionDropped, Message: message.KindError}: 2, {}: 1},
 		maps.Collect(b.Counters().All()))
 	off := made(t, border.Config{})
-	require.Equal(t, node.Decision{Action: node.ActionRefused, Packet: message.Broken, Reason: node.ReasonDisabled},
+	require.Equal(t, node.Decision{Action: node.ActionRefused, Packet: message.KindError, Reason: node.ReasonDisabled},
 		judge(off, wiretest.Hex(t, first), o))
 }
 

@@ -49,7 +49,7 @@ func BenchmarkCongested(b *testing.B) {
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
 					f.Decode(c.frame, ip)
-					if _, d := a.Receive(buf, &f, node.Event{Now: now}); d.Message != message.FastCNP {
+					if _, d := a.Receive(buf, &f, node.Event{Now: now}); d.Message != message.KindFastCNP {
 						b.Fail()
 					}
 				}

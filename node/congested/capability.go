@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
@@ -47,7 +48,7 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 		d.From, d.Reason = between.Src, node.ReasonDisabled
 		return
 	case between.Dst != a.cfg.Self6:
-		if _, err := a.cfg.FastCNP.CodePoints.FromICMP(octets); err == nil {
+		if _, err := fastcnp.FromICMP(octets, a.cfg.FastCNP.CodePoints); err == nil {
 			d.From, d.Reason = between.Src, node.ReasonDenied
 		}
 		return
@@ -58,7 +59,7 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 	if len(quoted) < wire.IPv6Size || a.sent.Ready(a.hashPacket(quoted, domain), answerTime, now) {
 		return
 	}
-	n, err := a.cfg.FastCNP.CodePoints.FromICMP(octets)
+	n, err := fastcnp.FromICMP(octets, a.cfg.FastCNP.CodePoints)
 	if err != nil || n.Dst != between.Src {
 		return
 	}

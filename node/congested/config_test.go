@@ -95,23 +95,25 @@ func TestCannotMark(t *testing.T) {
 		kind     message.Kind
 		fellBack uint64
 	}{
-		{"unknown", congested.MethodFastCNP, congested.CapabilityUnknown, 0, data(t), 0, message.FastCNP, 0},
+		{"unknown", congested.MethodFastCNP, congested.CapabilityUnknown, 0, data(t), 0, message.KindFastCNP, 0},
 		{"unknown, with a fallback", congested.MethodFastCNP, congested.CapabilityUnknown, congested.MethodProxy,
 			data(t), 0,
-			message.FastCNP, 0},
-		{"capable", congested.MethodFastCNP, congested.Capable, congested.MethodProxy, data(t), 0, message.FastCNP, 0},
+			message.KindFastCNP, 0},
+		{"capable", congested.MethodFastCNP, congested.Capable, congested.MethodProxy, data(t), 0,
+			message.KindFastCNP, 0},
 		{"not capable", congested.MethodFastCNP, congested.Incapable, 0, data(t), node.ReasonNotCapable, 0, 0},
 		{"not capable, proxy", congested.MethodFastCNP, congested.Incapable, congested.MethodProxy, data(t), 0,
-			message.Proxy, 1},
+			message.KindProxy, 1},
 		{"not capable, proxy, Not-ECT", congested.MethodFastCNP, congested.Incapable, congested.MethodProxy, data(t,
 			ecn(0)), 0,
-			message.Proxy, 1},
+			message.KindProxy, 1},
 		{"not capable, PPFC", congested.MethodFastCNP, congested.Incapable, congested.MethodPPFC, data(t), 0,
-			message.PPFC, 1},
+			message.KindPPFC, 1},
 		{"not capable, FCN", congested.MethodFastCNP, congested.Incapable, congested.MethodFCN, data(t),
 			node.ReasonNotTunnelled, 0, 0},
 		{"mark", congested.MethodMark, congested.Capable, 0, data(t), node.ReasonNotCapable, 0, 0},
-		{"mark, proxy", congested.MethodMark, congested.Capable, congested.MethodProxy, data(t, v4), 0, message.Proxy,
+		{"mark, proxy", congested.MethodMark, congested.Capable, congested.MethodProxy, data(t, v4), 0,
+			message.KindProxy,
 			1},
 		{"mark, no proxy", congested.MethodMark, congested.Capable, congested.MethodProxy, data(t,
 			func(p *rocev2.Packet) { p.Src = dst6 }), node.ReasonNoProxy, 0, 0},
@@ -140,10 +142,10 @@ func TestCannotMark(t *testing.T) {
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	sent, d := congest(a, nil, e, now)
-	require.Equal(t, message.FastCNP, d.Kind)
+	require.Equal(t, message.KindFastCNP, d.Kind)
 	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
 	_, d = congest(a, nil, e, now)
-	require.Equal(t, decision{Packet: message.Data, Kind: message.Proxy, To: proxy}, d)
+	require.Equal(t, decision{Packet: message.KindData, Kind: message.KindProxy, To: proxy}, d)
 }
 
 // The effect of a limit on Fast CNPs depends on the known capability of the sender.
@@ -178,9 +180,10 @@ func TestLimitedMark(t *testing.T) {
 				for i := range 1000 {
 					out, d := congest(a, nil, e, now)
 					if i == 0 {
-						require.Equal(t, message.FastCNP, d.Kind)
+						require.Equal(t, message.KindFastCNP, d.Kind)
 					} else {
-						require.Equal(t, decision{Packet: message.Data, Reason: node.ReasonLimited, MarkECN: c.mark},
+						require.Equal(t,
+							decision{Packet: message.KindData, Reason: node.ReasonLimited, MarkECN: c.mark},
 							d)
 						require.Empty(t, out)
 					}
@@ -233,14 +236,14 @@ func TestRecognition(t *testing.T) {
 		kind       message.Kind
 		fragment   node.Reason
 	}{
-		{0, 0, fcn.Port, message.FCN, node.ReasonFragment},
-		{0, 0, proxymsg.Port, message.Proxy, node.ReasonFragment},
-		{0, 0, 2021, message.Other, node.ReasonNotOurs},
-		{2021, 2022, 2021, message.FCN, node.ReasonFragment},
-		{2021, 2022, 2022, message.Proxy, node.ReasonFragment},
-		{2021, 2022, fcn.Port, message.Other, node.ReasonNotOurs},
-		{2021, 2022, proxymsg.Port, message.Other, node.ReasonNotOurs},
-		{2021, 2022, 4791, message.Data, node.ReasonFragment},
+		{0, 0, fcn.Port, message.KindFCN, node.ReasonFragment},
+		{0, 0, proxymsg.Port, message.KindProxy, node.ReasonFragment},
+		{0, 0, 2021, message.KindOther, node.ReasonNotOurs},
+		{2021, 2022, 2021, message.KindFCN, node.ReasonFragment},
+		{2021, 2022, 2022, message.KindProxy, node.ReasonFragment},
+		{2021, 2022, fcn.Port, message.KindOther, node.ReasonNotOurs},
+		{2021, 2022, proxymsg.Port, message.KindOther, node.ReasonNotOurs},
+		{2021, 2022, 4791, message.KindData, node.ReasonFragment},
 	} {
 		cfg := method(congested.MethodFastCNP)
 		cfg.FCN.Port, cfg.Proxy.Port = c.fcn, c.proxy
@@ -249,14 +252,14 @@ func TestRecognition(t *testing.T) {
 		require.Equal(t, c.fragment.String(), d.Reason.String(), "%+v", c)
 		var packet []byte
 		switch c.kind {
-		case message.Data:
+		case message.KindData:
 			continue
-		case message.FCN: // a message on its way to another node
+		case message.KindFCN: // a message on its way to another node
 			cfg := method(congested.MethodFCN)
 			cfg.FCN.Port = c.fcn
 			packet, _ = congest(agent(t, cfg), nil, &event{Frame: tunnelled(t, ipip, data(t), 5),
 				Options: ip}, now)
-		case message.Proxy:
+		case message.KindProxy:
 			cfg := method(congested.MethodProxy)
 			cfg.Proxy.Port = c.proxy
 			packet, _ = congest(agent(t, cfg), nil, &event{Frame: data(t), Options: ip}, now)
@@ -277,7 +280,7 @@ func TestRecognition(t *testing.T) {
 	notification, _, err := fastcnp.AppendFor(nil, &p, pe, nil, fastcnp.Config{CodePoints: types})
 	require.NoError(t, err)
 	_, d := congest(a, nil, &event{Frame: notification, Options: ip}, now)
-	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.ReasonNotOurs}, d)
+	require.Equal(t, decision{Packet: message.KindFastCNP, Reason: node.ReasonNotOurs}, d)
 }
 
 // New rejects an invalid Carriage, sizes beyond all memory, and rates that are not numbers. The error names the
@@ -341,14 +344,14 @@ func TestConfigure(t *testing.T) {
 			require.ErrorContains(t, a.Configure(bad), c.name)
 		})
 	}
-	rejected := decision{Packet: message.Data, MarkECN: true}
+	rejected := decision{Packet: message.KindData, MarkECN: true}
 	_, d := congest(a, nil, e, now)
 	require.Equal(t, rejected, d, "the methods are as they were, and the sender is not capable")
 
 	cfg.Methods = method(congested.MethodPPFC).Methods
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
-	require.Equal(t, message.PPFC, d.Kind)
+	require.Equal(t, message.KindPPFC, d.Kind)
 	cfg.Methods = method(congested.MethodFastCNP).Methods
 	require.NoError(t, a.Configure(cfg))
 	_, d = congest(a, nil, e, now)
@@ -427,8 +430,9 @@ func TestDestinationsNotNamed(t *testing.T) {
 		{"PPFC, SRv6", congested.MethodPPFC, data(t, srv6), nil, node.ReasonAddress, 0, false},
 		{"PPFC, loopback", congested.MethodPPFC, data(t, to("127.0.0.1")), nil, node.ReasonAddress, 0, false},
 		{"PPFC, broadcast", congested.MethodPPFC, data(t, to("255.255.255.255")), nil, node.ReasonAddress, 0, false},
-		{"PPFC that names the node", congested.MethodPPFC, data(t, to("fe80::2")), nodeAddress, 0, message.PPFC, false},
-		{"FCN, fe80::2", congested.MethodFCN, tunnelled(t, ipip, data(t, to("fe80::2")), 5), nil, 0, message.FCN,
+		{"PPFC that names the node", congested.MethodPPFC, data(t, to("fe80::2")), nodeAddress, 0, message.KindPPFC,
+			false},
+		{"FCN, fe80::2", congested.MethodFCN, tunnelled(t, ipip, data(t, to("fe80::2")), 5), nil, 0, message.KindFCN,
 			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -440,8 +444,8 @@ func TestDestinationsNotNamed(t *testing.T) {
 			a := agent(t, cfg)
 			out, d := congest(a, nil, &event{Frame: c.frame, Options: ip}, now)
 			require.Equal(t, []any{c.reason.String(), c.sent, c.mark}, []any{d.Reason.String(), d.Kind, d.MarkECN})
-			require.Equal(t, c.sent == message.Other, len(out) == 0)
-			if c.sent == message.Other {
+			require.Equal(t, c.sent == message.KindOther, len(out) == 0)
+			if c.sent == message.KindOther {
 				_, d := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
 				require.NotEqual(t, node.ReasonLimited, d.Reason, "the rejected packet was not charged")
 			}

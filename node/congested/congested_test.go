@@ -142,15 +142,15 @@ func TestTruthTable(t *testing.T) {
 		mark   bool
 	}{
 		// Fast CNP, by ECN field of the packet and known capability of the sender.
-		{"unknown, ECT(0)", fast, 0, nil, data(t), 0, message.FastCNP, true},
-		{"unknown, ECT(1)", fast, 0, nil, data(t, ecn(rocev2.ECT1)), 0, message.FastCNP, true},
-		{"unknown, CE", fast, 0, nil, data(t, ecn(rocev2.CE)), 0, message.FastCNP, true},
-		{"unknown, Not-ECT", fast, 0, nil, data(t, ecn(rocev2.NotECT)), 0, message.FastCNP, false},
-		{"capable, ECT", fast, yes, nil, data(t), 0, message.FastCNP, false},
-		{"capable, CE", fast, yes, nil, data(t, ecn(rocev2.CE)), 0, message.FastCNP, false},
-		{"capable, Not-ECT", fast, yes, nil, data(t, ecn(rocev2.NotECT)), 0, message.FastCNP, false},
-		{"not capable, ECT", fast, no, nil, data(t), 0, message.Other, true},
-		{"not capable, CE", fast, no, nil, data(t, ecn(rocev2.CE)), 0, message.Other, true},
+		{"unknown, ECT(0)", fast, 0, nil, data(t), 0, message.KindFastCNP, true},
+		{"unknown, ECT(1)", fast, 0, nil, data(t, ecn(rocev2.ECT1)), 0, message.KindFastCNP, true},
+		{"unknown, CE", fast, 0, nil, data(t, ecn(rocev2.CE)), 0, message.KindFastCNP, true},
+		{"unknown, Not-ECT", fast, 0, nil, data(t, ecn(rocev2.NotECT)), 0, message.KindFastCNP, false},
+		{"capable, ECT", fast, yes, nil, data(t), 0, message.KindFastCNP, false},
+		{"capable, CE", fast, yes, nil, data(t, ecn(rocev2.CE)), 0, message.KindFastCNP, false},
+		{"capable, Not-ECT", fast, yes, nil, data(t, ecn(rocev2.NotECT)), 0, message.KindFastCNP, false},
+		{"not capable, ECT", fast, no, nil, data(t), 0, message.KindOther, true},
+		{"not capable, CE", fast, no, nil, data(t, ecn(rocev2.CE)), 0, message.KindOther, true},
 		{"not capable, Not-ECT", fast, no, nil, data(t, ecn(rocev2.NotECT)), node.ReasonNotCapable, 0, false},
 		{"IPv4", fast, 0, nil, data(t, v4), node.ReasonNoMethod, 0, false},
 		{"no IPv6 address", fast, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t),
@@ -159,27 +159,28 @@ func TestTruthTable(t *testing.T) {
 		{"IP in IPv6", fast, yes, nil, tunnelled(t, ipip, data(t), 5), node.ReasonTunnelled, 0, false},
 		{"SRv6", fast, yes, nil, tunnelled(t, srv6, data(t), 5), node.ReasonTunnelled, 0, false},
 		{"VXLAN", fast, yes, nil, tunnelled(t, vxlan, data(t), 5), node.ReasonTunnelled, 0, false},
-		{"inner source, IP in IPv6", fast, yes, inner, tunnelled(t, ipip, data(t), 5), 0, message.FastCNP, false},
-		{"inner source, VXLAN, unknown", fast, 0, inner, tunnelled(t, vxlan, data(t), 5), 0, message.FastCNP, true},
-		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0, message.FastCNP,
+		{"inner source, IP in IPv6", fast, yes, inner, tunnelled(t, ipip, data(t), 5), 0, message.KindFastCNP, false},
+		{"inner source, VXLAN, unknown", fast, 0, inner, tunnelled(t, vxlan, data(t), 5), 0, message.KindFastCNP, true},
+		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0,
+			message.KindFastCNP,
 			false},
 		{"inner source of PPFC", fast, yes, innerPPFC, tunnelled(t, ipip, data(t), 5), node.ReasonTunnelled, 0, false},
 		{"inner source, IPv4", fast, 0, inner, tunnelled(t, ipip, data(t, v4), 5), node.ReasonNoMethod, 0, false},
 
 		// Marking only.
-		{"mark, ECT", mark, 0, nil, data(t), 0, message.Other, true},
-		{"mark, capable", mark, yes, nil, data(t), 0, message.Other, true},
+		{"mark, ECT", mark, 0, nil, data(t), 0, message.KindOther, true},
+		{"mark, capable", mark, yes, nil, data(t), 0, message.KindOther, true},
 		{"mark, Not-ECT", mark, 0, nil, data(t, ecn(0)), node.ReasonNotCapable, 0, false},
-		{"mark, IPv4", mark, 0, nil, data(t, v4), 0, message.Other, true},
-		{"mark, tunnelled", mark, 0, nil, tunnelled(t, vxlan, data(t), 5), 0, message.Other, true},
+		{"mark, IPv4", mark, 0, nil, data(t, v4), 0, message.KindOther, true},
+		{"mark, tunnelled", mark, 0, nil, tunnelled(t, vxlan, data(t), 5), 0, message.KindOther, true},
 		{"mark, tunnelled, Not-ECT", mark, 0, nil, tunnelled(t, vxlan, data(t, ecn(0)), 5), node.ReasonNotCapable, 0,
 			false},
 
 		// A message to the sender's proxy.
-		{"proxy", congested.MethodProxy, 0, nil, data(t), 0, message.Proxy, false},
-		{"proxy, not capable", congested.MethodProxy, no, nil, data(t, ecn(0)), 0, message.Proxy, false},
-		{"proxy, IPv4", congested.MethodProxy, 0, nil, data(t, v4), 0, message.Proxy, false},
-		{"proxy, tunnelled", congested.MethodProxy, 0, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.Proxy,
+		{"proxy", congested.MethodProxy, 0, nil, data(t), 0, message.KindProxy, false},
+		{"proxy, not capable", congested.MethodProxy, no, nil, data(t, ecn(0)), 0, message.KindProxy, false},
+		{"proxy, IPv4", congested.MethodProxy, 0, nil, data(t, v4), 0, message.KindProxy, false},
+		{"proxy, tunnelled", congested.MethodProxy, 0, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.KindProxy,
 			false},
 		{"no proxy", congested.MethodProxy, 0, func(cfg *congested.Config) { cfg.Proxies = nil }, data(t),
 			node.ReasonNoProxy, 0,
@@ -192,11 +193,12 @@ func TestTruthTable(t *testing.T) {
 			data(t), node.ReasonNoMethod, 0, false},
 
 		// FCN to the ingress PE.
-		{"FCN, IP in IPv6", congested.MethodFCN, 0, nil, tunnelled(t, ipip, data(t), 5), 0, message.FCN, false},
-		{"FCN, VXLAN, IPv4 inside", congested.MethodFCN, no, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.FCN,
+		{"FCN, IP in IPv6", congested.MethodFCN, 0, nil, tunnelled(t, ipip, data(t), 5), 0, message.KindFCN, false},
+		{"FCN, VXLAN, IPv4 inside", congested.MethodFCN, no, nil, tunnelled(t, vxlan, data(t, v4), 5), 0,
+			message.KindFCN,
 			false},
-		{"FCN, SRv6", congested.MethodFCN, yes, nil, tunnelled(t, srv6, data(t), 5), 0, message.FCN, false},
-		{"FCN, CE", congested.MethodFCN, yes, nil, tunnelled(t, srv6, data(t, ecn(3)), 5), 0, message.FCN, false},
+		{"FCN, SRv6", congested.MethodFCN, yes, nil, tunnelled(t, srv6, data(t), 5), 0, message.KindFCN, false},
+		{"FCN, CE", congested.MethodFCN, yes, nil, tunnelled(t, srv6, data(t, ecn(3)), 5), 0, message.KindFCN, false},
 		{"FCN, no tunnel", congested.MethodFCN, 0, nil, data(t), node.ReasonNotTunnelled, 0, false},
 		{"FCN, outside IPv4", congested.MethodFCN, 0, nil, inIPv4(data(t)), node.ReasonNotTunnelled, 0, false},
 		{"FCN, no such PE", congested.MethodFCN, 0,
@@ -218,9 +220,9 @@ func TestTruthTable(t *testing.T) {
 			tunnelled(t, ipip, data(t), 5), node.ReasonNoMethod, 0, false},
 
 		// PPFC to the sender.
-		{"PPFC", congested.MethodPPFC, 0, nil, data(t), 0, message.PPFC, false},
-		{"PPFC, not capable of Fast CNP", congested.MethodPPFC, no, nil, data(t, ecn(0)), 0, message.PPFC, false},
-		{"PPFC, IPv4", congested.MethodPPFC, 0, nil, data(t, v4), 0, message.PPFC, false},
+		{"PPFC", congested.MethodPPFC, 0, nil, data(t), 0, message.KindPPFC, false},
+		{"PPFC, not capable of Fast CNP", congested.MethodPPFC, no, nil, data(t, ecn(0)), 0, message.KindPPFC, false},
+		{"PPFC, IPv4", congested.MethodPPFC, 0, nil, data(t, v4), 0, message.KindPPFC, false},
 		{"PPFC, no IPv4 address", congested.MethodPPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} },
 			data(t, v4), node.ReasonNoMethod, 0, false},
 		{"PPFC, tunnelled", congested.MethodPPFC, 0, nil, tunnelled(t, ipip, data(t), 5), node.ReasonTunnelled, 0,
@@ -229,7 +231,7 @@ func TestTruthTable(t *testing.T) {
 			5),
 			node.ReasonTunnelled, 0, false},
 		{"PPFC, tunnelled, inner source", congested.MethodPPFC, 0, innerPPFC, tunnelled(t, ipip, data(t, v4), 5), 0,
-			message.PPFC, false},
+			message.KindPPFC, false},
 
 		{"method none", congested.NoMethod, 0, nil, data(t), node.ReasonNoMethod, 0, false},
 		{"no method", congested.NoMethod, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t),
@@ -251,8 +253,8 @@ func TestTruthTable(t *testing.T) {
 			require.Equal(t, []any{c.reason, c.kind, c.mark}, []any{d.Reason, d.Kind, d.MarkECN})
 			require.Equal(t, before, c.packet)
 			require.Equal(t, "head", string(out[:4]))
-			require.Equal(t, c.kind == message.Other, len(out) == 4)
-			require.Equal(t, c.kind == message.Other, !d.To.IsValid())
+			require.Equal(t, c.kind == message.KindOther, len(out) == 4)
+			require.Equal(t, c.kind == message.KindOther, !d.To.IsValid())
 
 			var m message.Message
 			if len(out) > 4 {
@@ -322,49 +324,50 @@ func TestRefusals(t *testing.T) {
 		reason node.Reason
 		is     message.Kind
 	}{
-		{"UDP length without room", noRoom, node.ReasonBroken, message.Broken},
-		{"cut", data(t)[:80], node.ReasonBroken, message.Broken},
-		{"fragment", fragmentOf(data(t, loopback)), node.ReasonFragment, message.Other},
+		{"UDP length without room", noRoom, node.ReasonBroken, message.KindError},
+		{"cut", data(t)[:80], node.ReasonBroken, message.KindError},
+		{"fragment", fragmentOf(data(t, loopback)), node.ReasonFragment, message.KindOther},
 		{"fragment of an FCN", func() []byte {
 			b := fragmentOf(data(t))
 			binary.BigEndian.PutUint16(b[50:], fcn.Port)
 			return b
-		}(), node.ReasonFragment, message.Other},
-		{"second fragment", secondFragment, node.ReasonNotOurs, message.Other},
-		{"fragment of other UDP", other, node.ReasonNotOurs, message.Other},
-		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.ReasonNotOurs, message.Other},
-		{"no packet", nil, node.ReasonNotOurs, message.Other},
-		{"mirrored, type I", mirrored(t, "0000 88be", data(t)), node.ReasonNotOurs, message.Other},
+		}(), node.ReasonFragment, message.KindOther},
+		{"second fragment", secondFragment, node.ReasonNotOurs, message.KindOther},
+		{"fragment of other UDP", other, node.ReasonNotOurs, message.KindOther},
+		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.ReasonNotOurs, message.KindOther},
+		{"no packet", nil, node.ReasonNotOurs, message.KindOther},
+		{"mirrored, type I", mirrored(t, "0000 88be", data(t)), node.ReasonNotOurs, message.KindOther},
 		{"mirrored, type II", mirrored(t, "1000 88be 00000001 1001 0001 00000000", data(t)), node.ReasonNotOurs,
-			message.Other},
+			message.KindOther},
 		{"mirrored, type III", mirrored(t, "1000 22eb 00000001 2001 0001 00000000 0000 0000", data(t)),
 			node.ReasonNotOurs,
-			message.Other},
-		{"CNP on its way", data(t, notification(dst6), loopback), node.ReasonNotOurs, message.CNP},
-		{"CNP to the node", data(t, notification(self6), loopback), node.ReasonNotification, message.CNP},
+			message.KindOther},
+		{"CNP on its way", data(t, notification(dst6), loopback), node.ReasonNotOurs, message.KindCNP},
+		{"CNP to the node", data(t, notification(self6), loopback), node.ReasonNotification, message.KindCNP},
 		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+
 			"20010db8000e00000000000000000002"+"0000"+fmt.Sprintf("%04x", fcn.Port)+
-			"000c 0000 00005 200"), node.ReasonNotOurs, message.FCN},
-		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.ReasonAcknowledgement, message.Ack},
-		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.ReasonAcknowledgement, message.Ack},
-		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.ReasonOwnAddress, message.Data},
-		{"own IPv4 packet", data(t, v4, func(p *rocev2.Packet) { p.Src = self4 }), node.ReasonOwnAddress, message.Data},
-		{"from loopback", data(t, loopback), node.ReasonAddress, message.Data},
+			"000c 0000 00005 200"), node.ReasonNotOurs, message.KindFCN},
+		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.ReasonAcknowledgement, message.KindAck},
+		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.ReasonAcknowledgement, message.KindAck},
+		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.ReasonOwnAddress, message.KindData},
+		{"own IPv4 packet", data(t, v4, func(p *rocev2.Packet) { p.Src = self4 }), node.ReasonOwnAddress,
+			message.KindData},
+		{"from loopback", data(t, loopback), node.ReasonAddress, message.KindData},
 		{"from ::", data(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), node.ReasonAddress,
-			message.Data},
+			message.KindData},
 		{"from multicast", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff02::1") }),
 			node.ReasonAddress,
-			message.Data},
+			message.KindData},
 		{"from link-local", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("fe80::1") }),
 			node.ReasonAddress,
-			message.Data},
+			message.KindData},
 		{"from IPv4-mapped", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::ffff:192.0.2.1") }),
-			node.ReasonAddress, message.Data},
+			node.ReasonAddress, message.KindData},
 		{"from broadcast", data(t, v4, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("255.255.255.255") }),
-			node.ReasonAddress, message.Data},
+			node.ReasonAddress, message.KindData},
 		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.ReasonAddress,
-			message.Data},
-		{"no method", data(t), node.ReasonNoMethod, message.Data},
+			message.KindData},
+		{"no method", data(t), node.ReasonNoMethod, message.KindData},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, row := range []struct {
@@ -374,7 +377,7 @@ func TestRefusals(t *testing.T) {
 				t.Run(row.name, func(t *testing.T) {
 					name, packet := c.name+row.name, c.packet
 					if row.tunnel != nil { // the same below a tunnel, where there is something to put into it
-						if c.is == message.FCN || c.packet == nil || strings.HasPrefix(c.name, "mirrored") {
+						if c.is == message.KindFCN || c.packet == nil || strings.HasPrefix(c.name, "mirrored") {
 							return
 						}
 						inner := bytes.Clone(c.packet)
@@ -393,7 +396,7 @@ func TestRefusals(t *testing.T) {
 					require.Empty(t, out, name)
 					require.Equal(t, decision{Packet: c.is, Reason: c.reason}, d, name)
 					counted := uint64(1)
-					if c.is == message.Other && c.reason == node.ReasonNotOurs { // the role has no say
+					if c.is == message.KindOther && c.reason == node.ReasonNotOurs { // the role has no say
 						counted = 0
 					}
 					require.Equal(t, counted, a.Counters().Load(refused(c.reason)), name)
@@ -539,7 +542,7 @@ func TestFlowControl(t *testing.T) {
 		"0180c2000001 001122334455 8808 0001",
 	} {
 		_, d = congest(a, nil, &event{Frame: wiretest.Hex(t, frame)}, now)
-		require.Equal(t, decision{Packet: message.Other, Reason: node.ReasonNotOurs}, d)
+		require.Equal(t, decision{Packet: message.KindOther, Reason: node.ReasonNotOurs}, d)
 	}
 }
 
@@ -550,7 +553,7 @@ func TestTraceTooLong(t *testing.T) {
 	frame := data(t, func(p *rocev2.Packet) { p.Ext = ext })
 	cfg := method(congested.MethodFastCNP)
 	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
-	require.Equal(t, decision{Packet: message.Data, Reason: node.ReasonBroken}, d)
+	require.Equal(t, decision{Packet: message.KindData, Reason: node.ReasonBroken}, d)
 	cfg.FastCNP.Long = fastcnp.LongTraceFallBack
 	_, d = congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 1, d.Option)
@@ -573,10 +576,10 @@ func TestLongestPrefix(t *testing.T) {
 		src  netip.Addr
 		want decision
 	}{
-		{src6, decision{Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1}},
-		{src6.Next(), decision{Packet: message.Data, MarkECN: true}},
-		{dst6, decision{Packet: message.Data, MarkECN: true}},
-		{netip.MustParseAddr("2001:db9::1"), decision{Packet: message.Data, Reason: node.ReasonNoMethod}},
+		{src6, decision{Packet: message.KindData, Kind: message.KindFastCNP, To: src6, Option: 1}},
+		{src6.Next(), decision{Packet: message.KindData, MarkECN: true}},
+		{dst6, decision{Packet: message.KindData, MarkECN: true}},
+		{netip.MustParseAddr("2001:db9::1"), decision{Packet: message.KindData, Reason: node.ReasonNoMethod}},
 	} {
 		t.Run(fmt.Sprint(c.src), func(t *testing.T) {
 			_, d := congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = c.src }), Options: ip}, now)
@@ -677,12 +680,12 @@ func TestRejectionOfDomain(t *testing.T) {
 	sent, _ := congest(1)
 	require.Equal(t, node.ReasonDenied, reject(sent, 2), "sent in another domain")
 	_, kind := congest(1)
-	require.Equal(t, message.FastCNP, kind)
+	require.Equal(t, message.KindFastCNP, kind)
 	require.Equal(t, node.NoReason, reject(sent, 1))
 	for _, c := range []struct {
 		domain uint32
 		want   message.Kind
-	}{{0, message.FastCNP}, {1, message.Other}, {2, message.FastCNP}} {
+	}{{0, message.KindFastCNP}, {1, message.KindOther}, {2, message.KindFastCNP}} {
 		t.Run(fmt.Sprint(c.domain), func(t *testing.T) {
 			_, kind := congest(c.domain)
 			require.Equal(t, c.want, kind, c.domain)
@@ -695,7 +698,7 @@ func TestICMP(t *testing.T) {
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	sent, d := congest(a, nil, e, now)
-	require.Equal(t, message.FastCNP, d.Kind)
+	require.Equal(t, message.KindFastCNP, d.Kind)
 
 	changed := func(at int) []byte {
 		b := bytes.Clone(sent)
@@ -735,7 +738,7 @@ func TestICMP(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.reason, icmp(c.a, c.from, c.message, now.Add(c.at)))
 			_, d := congest(a, nil, e, now)
-			require.Equal(t, message.FastCNP, d.Kind)
+			require.Equal(t, message.KindFastCNP, d.Kind)
 		})
 	}
 
@@ -766,15 +769,15 @@ func TestICMP(t *testing.T) {
 	require.Equal(t, node.NoReason, icmp(a, src6, rejection, now.Add(time.Second)))
 	require.EqualValues(t, 1, a.Counters().Load(taught))
 	_, d = congest(a, nil, e, now.Add(time.Second))
-	require.Equal(t, decision{Packet: message.Data, MarkECN: true}, d)
+	require.Equal(t, decision{Packet: message.KindData, MarkECN: true}, d)
 	_, d = congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = p.Src.Next() }), Options: ip}, now)
-	require.Equal(t, message.FastCNP, d.Kind, "another sender")
+	require.Equal(t, message.KindFastCNP, d.Kind, "another sender")
 
 	// It ages.
 	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour-1))
-	require.True(t, d.Kind == message.Other && d.MarkECN)
+	require.True(t, d.Kind == message.KindOther && d.MarkECN)
 	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour))
-	require.Equal(t, message.FastCNP, d.Kind)
+	require.Equal(t, message.KindFastCNP, d.Kind)
 
 	// A rejection by the host takes precedence over its configured capability.
 	cfg.Capable, cfg.RejectedFor = capable(congested.Capable), time.Minute
@@ -782,9 +785,9 @@ func TestICMP(t *testing.T) {
 	sent, _ = congest(a, nil, e, now)
 	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
 	_, d = congest(a, nil, e, now)
-	require.True(t, d.Kind == message.Other && d.MarkECN)
+	require.True(t, d.Kind == message.KindOther && d.MarkECN)
 	_, d = congest(a, nil, e, now.Add(time.Minute))
-	require.True(t, d.Kind == message.FastCNP && !d.MarkECN)
+	require.True(t, d.Kind == message.KindFastCNP && !d.MarkECN)
 }
 
 // The same out of frames.
@@ -849,7 +852,7 @@ func TestFlood(t *testing.T) {
 			binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64()) // the sender
 			var d decision
 			buf, d = congest(a, buf[:0], e, now)
-			require.Equal(t, message.FastCNP, d.Kind)
+			require.Equal(t, message.KindFastCNP, d.Kind)
 			if i%2 == 0 {
 				buf = append(buf[:0], problem(buf)...)
 				require.Equal(t, node.NoReason, icmp(a, d.To, buf, now))
@@ -917,19 +920,19 @@ func FuzzCongested(f *testing.F) {
 		a := agent(t, cfg)
 		out, d := congest(a, nil, &event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}},
 			now)
-		if d.Kind == message.Other {
+		if d.Kind == message.KindOther {
 			require.Empty(t, out)
 		} else {
 			var got message.Message
 			family := proxymsg.Family(0)
-			if d.Kind == message.Proxy { // a fuzzed invoking packet need not show it
+			if d.Kind == message.KindProxy { // a fuzzed invoking packet need not show it
 				if family = proxymsg.IPv6; len(out) > 48+16 && netip.AddrFrom4([4]byte(out[48:])) == src4 {
 					family = proxymsg.IPv4
 				}
 			}
 			require.NoError(t, got.Decode(out, ip, message.Config{ProxyFamily: family}))
 		}
-		require.False(t, d.Kind != message.Other && d.MarkECN)
+		require.False(t, d.Kind != message.KindOther && d.MarkECN)
 		icmp(a, src6, frame, now)
 		icmpFrame(a, frame, ip, now)
 	})

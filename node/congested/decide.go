@@ -75,11 +75,11 @@ func (a *Role) receiveFrame(out []byte, f *rocev2.Frame, e *node.Event, d *node.
 	s.Flow.Domain = e.Domain
 	sent, s.Reason = a.appendNotification(out, &s)
 	switch {
-	case s.Message != message.Other:
+	case s.Message != message.KindOther:
 		s.Action = node.ActionSent
 	case s.MarkECN:
 		s.Action = node.ActionMarked
-	case s.Reason == node.NoReason && s.Packet == message.Other:
+	case s.Reason == node.NoReason && s.Packet == message.KindOther:
 		a.learnICMP(d, f, e.Domain, e.Now)
 	}
 	return sent
@@ -104,13 +104,13 @@ func (a *Role) appendNotification(b []byte, s *congestion) ([]byte, node.Reason)
 			a.cfg.OnlyMarked && a.decodeFrame(s) == node.NoReason && s.frame.Outer().ECN() != rocev2.CE {
 			return b, node.NoReason
 		}
-		s.Packet = message.Other
+		s.Packet = message.KindOther
 		return b, node.ReasonDisabled
 	}
 	reason := a.decodeFrame(s)
 	switch {
-	case s.Packet == message.Other && reason == node.ReasonNotOurs,
-		s.Packet == message.Data && a.cfg.OnlyMarked && s.frame.Outer().ECN() != rocev2.CE:
+	case s.Packet == message.KindOther && reason == node.ReasonNotOurs,
+		s.Packet == message.KindData && a.cfg.OnlyMarked && s.frame.Outer().ECN() != rocev2.CE:
 		return b, node.NoReason
 	case reason == node.NoReason:
 		reason = a.checkFlow(s)
@@ -149,26 +149,26 @@ func (a *Role) decodeFrame(s *congestion) node.Reason {
 	if f.EtherType() == pfc.EtherType {
 		return node.ReasonNotOurs // flow control of the link
 	}
-	err := m.DecodeFrame(f, a.messageConfig())
-	// DecodeFrame looks into IP in IP only. Packets in other tunnels count as well, but not mirrored ones, which are
+	err := m.DecodeView(f.Outer(), a.messageConfig())
+	// The outer view looks into IP in IP only. Packets in other tunnels count as well, but not mirrored ones, which are
 	// copies: they have met no congestion here.
-	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Inner().Mirrored() {
+	if m.Kind == message.KindOther && f.Tunnels().Len() > 0 && !f.Inner().Mirrored() {
 		s.tunnelled = true
-		err = m.DecodeInner(f, a.messageConfig())
+		err = m.DecodeView(f.Inner(), a.messageConfig())
 	}
 	s.Packet = m.Kind
 	p := &m.Packet
 	switch {
-	case m.Kind == message.Broken:
+	case m.Kind == message.KindError:
 		return node.ReasonBroken
-	case m.Kind == message.Other:
+	case m.Kind == message.KindOther:
 		if port, ok := f.Fragment(); ok && errors.Is(err, rocev2.ErrFragment) && a.isMessagePort(port) {
 			return node.ReasonFragment
 		}
 		return node.ReasonNotOurs
-	case m.Kind == message.Ack:
+	case m.Kind == message.KindAck:
 		return node.ReasonAcknowledgement
-	case m.Kind != message.Data:
+	case m.Kind != message.KindData:
 		if !a.self.Has(p.Dst) {
 			return node.ReasonNotOurs
 		}
@@ -207,7 +207,7 @@ func (a *Role) isMessagePort(port uint16) bool {
 func (a *Role) markPacket(b []byte, s *congestion) ([]byte, node.Reason) {
 	if a.cfg.CannotMark && a.cfg.Fallback != NoMethod {
 		sent, reason := a.appendByMethod(b, s, a.cfg.Fallback)
-		if s.Message != message.Other {
+		if s.Message != message.KindOther {
 			a.counters.Inc(node.Count{Effect: node.EffectFellBack})
 		}
 		return sent, reason
@@ -259,7 +259,7 @@ func (a *Role) appendFastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	}
 	a.pace.Charge(s.flow, s.event.Now)
 	a.sent.Record(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
-	s.Message, s.To, s.MarkECN = message.FastCNP, p.Src, marked
+	s.Message, s.To, s.MarkECN = message.KindFastCNP, p.Src, marked
 	s.Option, s.OwnRecord = sent.Option, sent.OwnRecord
 	return out, node.NoReason
 }
@@ -286,7 +286,7 @@ func (a *Role) appendProxyMessage(b []byte, s *congestion) ([]byte, node.Reason)
 		return b, node.ReasonBroken
 	}
 	a.pace.Charge(s.flow, s.event.Now)
-	s.Message, s.To = message.Proxy, proxy
+	s.Message, s.To = message.KindProxy, proxy
 	return out, node.NoReason
 }
 
@@ -322,7 +322,7 @@ func (a *Role) appendFCN(b []byte, s *congestion) ([]byte, node.Reason) {
 		return b, node.ReasonBroken
 	}
 	a.pace.Charge(named, s.event.Now)
-	s.Message, s.To = message.FCN, pe
+	s.Message, s.To = message.KindFCN, pe
 	return out, node.NoReason
 }
 

@@ -72,7 +72,7 @@ func ExampleRole_Due() {
 	event := node.Event{Port: 7, Now: time.Unix(1795254649, 0)}
 	says := func(ip []byte, d node.Decision) {
 		var p rocev2.Packet
-		if d.Message == message.PPFC && p.DecodeIP(ip) == nil {
+		if d.Message == message.KindPPFC && p.DecodeIP(ip) == nil {
 			n, _ := ppfc.FromPacket(&p)
 			fmt.Println(n.Type, "for", n.Congested, "to", d.To)
 		}

@@ -81,7 +81,7 @@ func (a *Role) appendPause(b []byte, s *congestion) ([]byte, node.Reason) {
 	if kind != ppfc.Alarm && a.paused.add(s, &n, to) {
 		a.counters.Inc(node.Count{Effect: node.EffectForgotten})
 	}
-	s.Message, s.To = message.PPFC, to
+	s.Message, s.To = message.KindPPFC, to
 	return out, node.NoReason
 }
 
@@ -118,7 +118,7 @@ func (a *Role) resumeFlow(out []byte) (sent []byte, d node.Decision) {
 			a.counters.Inc(node.Count{Effect: node.EffectForgotten})
 			continue
 		}
-		d.Action, d.Packet, d.Message, d.To, d.Flow = node.ActionSent, message.Data, message.PPFC, to, flow
+		d.Action, d.Packet, d.Message, d.To, d.Flow = node.ActionSent, message.KindData, message.KindPPFC, to, flow
 		a.counters.Settle(&d)
 		a.counters.Inc(node.Count{Effect: node.EffectResumed})
 		return sent, d

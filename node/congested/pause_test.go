@@ -42,7 +42,7 @@ func resumes(t *testing.T, a *congested.Role, port uint16) (all []rocev2.FlowKey
 			return all
 		}
 		p, n := ofPPFC(t, out[1:])
-		require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: p.Dst}, decisionOf(&d))
+		require.Equal(t, decision{Packet: message.KindData, Kind: message.KindPPFC, To: p.Dst}, decisionOf(&d))
 		require.Equal(t, n.DestQP, d.Flow.DestQP)
 		require.Equal(t, []any{ppfc.Resume, port, time.Duration(0), uint16(0xFFFF)}, []any{n.Type, n.Port, n.Pause,
 			n.PKey})
@@ -73,7 +73,7 @@ func TestPauseFrom(t *testing.T) {
 			out, d := congest(a, nil, &event{Frame: data(t), Options: ip, Level: uint8(level)}, now)
 			require.Equal(t, node.NoReason, d.Reason)
 			if want == '-' {
-				require.Equal(t, decision{Packet: message.Data}, d)
+				require.Equal(t, decision{Packet: message.KindData}, d)
 				require.Empty(t, out)
 				require.Empty(t, counted(a))
 				continue
@@ -116,7 +116,7 @@ func TestResume(t *testing.T) {
 		resumes(t, a, 8))
 	of := func(k node.Count) uint64 { return a.Counters().Load(k) }
 	require.Equal(t, []uint64{5, 12, 0}, []uint64{of(node.Count{Effect: node.EffectResumed}),
-		of(sentKind(message.PPFC)),
+		of(sentKind(message.KindPPFC)),
 		of(node.Count{Effect: node.EffectForgotten})})
 	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
 }
@@ -164,7 +164,7 @@ func TestPauseIngress(t *testing.T) {
 				cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
 				a := agent(t, cfg)
 				out, d := congest(a, nil, &event{Frame: row.packet, Options: ip, Port: 7}, now)
-				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: row.to}, d)
+				require.Equal(t, decision{Packet: message.KindData, Kind: message.KindPPFC, To: row.to}, d)
 				resuming, resumed := resume(a, nil, 7, now)
 				require.Equal(t, node.ActionSent, resumed.Action)
 				require.Equal(t, row.to, resumed.To)
@@ -189,7 +189,7 @@ func TestPauseIngressOfLabels(t *testing.T) {
 	cfg.PauseIngress, cfg.PEs = true, acls("::/0")
 	frame := slices.Concat(wiretest.Hex(t, "020000000002 020000000001 8847 00010140"), data(t))
 	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Port: 7}, now)
-	require.Equal(t, decision{Packet: message.Data, Reason: node.ReasonNotTunnelled}, d)
+	require.Equal(t, decision{Packet: message.KindData, Reason: node.ReasonNotTunnelled}, d)
 }
 
 // A flood of flows: the memory stays, and those forgotten are counted.
@@ -203,7 +203,7 @@ func TestPauseFlood(t *testing.T) {
 	for i := range uint64(flows) {
 		binary.BigEndian.PutUint64(e.Frame[16:], i<<32|1) // the sender
 		_, d := congest(a, buf, e, now.Add(-time.Duration(i)*time.Hour))
-		require.Equal(t, message.PPFC, d.Kind)
+		require.Equal(t, message.KindPPFC, d.Kind)
 	}
 	forgotten := a.Counters().Load(node.Count{Effect: node.EffectForgotten})
 	require.GreaterOrEqual(t, forgotten, uint64(flows-64))
@@ -237,7 +237,7 @@ func TestResumeKeepsFlow(t *testing.T) {
 		_, d := resume(a, nil, 3, now)
 		got = append(got, d)
 	}
-	want := node.Decision{Action: node.ActionSent, Packet: message.Data, Message: message.PPFC, To: src6}
+	want := node.Decision{Action: node.ActionSent, Packet: message.KindData, Message: message.KindPPFC, To: src6}
 	seven, eight := want, want
 	seven.Flow = qpmap.Key{FlowKey: flow, Domain: 7}
 	eight.Flow = qpmap.Key{FlowKey: flow, Domain: 8}
@@ -251,7 +251,7 @@ func TestResumeAfterChange(t *testing.T) {
 	stopped := func() *congested.Role {
 		a := agent(t, cfg)
 		_, d := congest(a, nil, &event{Frame: data(t), Options: ip, Port: 3}, now)
-		require.Equal(t, message.PPFC, d.Kind)
+		require.Equal(t, message.KindPPFC, d.Kind)
 		return a
 	}
 	forgotten := node.Count{Effect: node.EffectForgotten}

@@ -52,7 +52,7 @@ func resume(a *congested.Role, out []byte, port uint16, now time.Time) ([]byte, 
 func decisionOf(d *node.Decision) decision {
 	want := node.NoAction
 	switch {
-	case d.Message != message.Other:
+	case d.Message != message.KindOther:
 		want = node.ActionSent
 	case d.MarkECN:
 		want = node.ActionMarked
@@ -62,7 +62,7 @@ func decisionOf(d *node.Decision) decision {
 	if d.Action != want {
 		panic("a Decision that contradicts itself")
 	}
-	if d.Action == node.NoAction && d.Packet == message.Other {
+	if d.Action == node.NoAction && d.Packet == message.KindOther {
 		d.Reason = node.ReasonNotOurs
 	}
 	return decision{d.Packet, d.Reason, d.Message, d.To, d.Option, d.MarkECN, d.OwnRecord}

@@ -95,7 +95,7 @@ func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, n
 		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	}
 	e.seen, e.pKey = t, p.BTH.PKey
-	e.data = e.data || d.Packet == message.Data
+	e.data = e.data || d.Packet == message.KindData
 	d.Label = e.label
 	if p.ECN() == rocev2.NotECT {
 		pe.counters.Inc(node.Count{Effect: node.EffectNotECNCapable})

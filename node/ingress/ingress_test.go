@@ -183,7 +183,7 @@ func TestForwardToItself(t *testing.T) {
 	frame.Decode(toPE, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	out, d := pe.enter([]byte{9}, &frame, 0, tunnel, start)
 	require.Equal(t, []byte{9}, out)
-	require.Equal(t, node.Decision{Packet: message.Data}, d)
+	require.Equal(t, node.Decision{Packet: message.KindData}, d)
 	require.Zero(t, pe.Len())
 	require.Zero(t, pe.counted(node.ActionForwarded)+pe.counted(node.ActionRefused)+pe.effect(node.EffectUnlabelled))
 }

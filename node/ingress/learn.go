@@ -52,7 +52,7 @@ func (pe *Role) learnFromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision
 	}
 	d.Packet = role.KindOf(p.BTH.Opcode)
 	pe.qps.Learn(d, p, domain, p.Src, now)
-	if d.Packet != message.Data {
+	if d.Packet != message.KindData {
 		return
 	}
 	reason := pe.learnLabel(f, domain, d, now)

@@ -70,7 +70,7 @@ func (pe *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte,
 func (pe *Role) receiveFrame(out []byte, f *rocev2.Frame, e *node.Event, d *node.Decision) (sent []byte) {
 	kind, reason := role.Decode(&pe.packet, f)
 	// A packet that could be decoded is RoCEv2, and so no FCN.
-	if reason != node.NoReason && pe.intake.Message(d, &pe.datagram, f, pe.cfg.Port, message.FCN, e.Now) {
+	if reason != node.NoReason && pe.intake.Message(d, &pe.datagram, f, pe.cfg.Port, message.KindFCN, e.Now) {
 		if sent = out; d.Reason == node.NoReason {
 			sent, d.Reason = pe.answerFCN(out, d, e.Now)
 		}
@@ -206,6 +206,6 @@ func (pe *Role) appendCNP(
 		return out, node.ReasonUnknownQP // over 24 bits: everything else was checked before
 	}
 	pe.pace.Charge(hash, now)
-	d.Action, d.Message, d.To = node.ActionSent, message.CNP, sender
+	d.Action, d.Message, d.To = node.ActionSent, message.KindCNP, sender
 	return sent, node.NoReason
 }

@@ -506,15 +506,15 @@ func TestForwardCut(t *testing.T) {
 		action node.Action
 		reason node.Reason
 	}{
-		{"in the data", write[:90], true, message.Data, node.ActionForwarded, 0},
-		{"in the RETH", write[:70], true, message.Broken, node.ActionForwarded, 0},
-		{"behind the BTH", write[:60], true, message.Broken, node.ActionForwarded, 0},
-		{"in the BTH", write[:59], true, message.Broken, node.ActionRefused, node.ReasonBroken},
-		{"in the UDP header", write[:44], true, message.Other, node.NoAction, 0}, // which does not show
-		{"other traffic", other[:90], true, message.Other, node.NoAction, 0},
-		{"broken off", write[:90], false, message.Broken, node.ActionRefused, node.ReasonBroken},
-		{"broken off in the BTH", write[:59], false, message.Broken, node.ActionRefused, node.ReasonBroken},
-		{"other traffic broken off", other[:90], false, message.Other, node.NoAction, 0},
+		{"in the data", write[:90], true, message.KindData, node.ActionForwarded, 0},
+		{"in the RETH", write[:70], true, message.KindError, node.ActionForwarded, 0},
+		{"behind the BTH", write[:60], true, message.KindError, node.ActionForwarded, 0},
+		{"in the BTH", write[:59], true, message.KindError, node.ActionRefused, node.ReasonBroken},
+		{"in the UDP header", write[:44], true, message.KindOther, node.NoAction, 0}, // which does not show
+		{"other traffic", other[:90], true, message.KindOther, node.NoAction, 0},
+		{"broken off", write[:90], false, message.KindError, node.ActionRefused, node.ReasonBroken},
+		{"broken off in the BTH", write[:59], false, message.KindError, node.ActionRefused, node.ReasonBroken},
+		{"other traffic broken off", other[:90], false, message.KindOther, node.NoAction, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, nil)
@@ -545,7 +545,7 @@ func TestForwardNowhere(t *testing.T) {
 	out, d = pe.enter([]byte{9}, &frame, 0, noTunnel{}, start)
 	require.Equal(t, []byte{9}, out)
 	require.Equal(t, node.Decision{
-		Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonBroken,
+		Action: node.ActionRefused, Packet: message.KindData, Reason: node.ReasonBroken,
 	}, d)
 
 	frame.Decode(other, rocev2.DecodeOptions{Link: rocev2.LinkIP})

@@ -26,12 +26,12 @@ type notice struct {
 
 func noticeOf(d *node.Decision) (n notice, reason node.Reason) {
 	if d.Reason != node.NoReason {
-		if d.Action != node.ActionRefused || d.Message != kinds.Other || d.To.IsValid() {
+		if d.Action != node.ActionRefused || d.Message != kinds.KindOther || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
 		return n, d.Reason
 	}
-	if d.Action != node.ActionSent || d.Message != kinds.CNP || d.To != d.Flow.Src || !d.KnownQP {
+	if d.Action != node.ActionSent || d.Message != kinds.KindCNP || d.To != d.Flow.Src || !d.KnownQP {
 		panic("no CNP, and no reason")
 	}
 	return notice{d.Flow.FlowKey, d.Flow.Domain, d.Label, d.SrcQP, d.Level}, d.Reason
@@ -122,7 +122,7 @@ func (pe *Role) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.T
 	frame.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	before := len(out)
 	out, d := pe.enter(out, &frame, domain, via, now)
-	f := forwarded{d.Label, d.Packet != kinds.Other, d.Reason}
+	f := forwarded{d.Label, d.Packet != kinds.KindOther, d.Reason}
 	switch {
 	case d.Action == node.ActionRefused:
 		return out, f, errors.New(d.Reason.String())

@@ -176,7 +176,7 @@ func (t *Role) receivePPFC(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	if v.Mirrored() || v.Packet(p) != nil || !ppfc.IsNotification(p) {
 		return node.NoReason
 	}
-	d.Packet = message.PPFC
+	d.Packet = message.KindPPFC
 	if t.intake.Check(d, &p.Datagram, now); d.Reason != node.NoReason {
 		return d.Reason
 	}
@@ -187,7 +187,7 @@ func (t *Role) receivePPFC(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	if _, err := icrc.Verify(p.IP); err != nil {
 		return node.ReasonICRC
 	}
-	d.Action, d.Message = node.ActionAccepted, message.PPFC
+	d.Action, d.Message = node.ActionAccepted, message.KindPPFC
 	t.findTarget(d, &n, domain, now)
 	t.applyRequest(d, &n, now)
 	return node.NoReason

@@ -140,7 +140,7 @@ func TestAccepted(t *testing.T) {
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, c.want, got)
 			require.Equal(t, map[node.Count]uint64{
-				{Action: node.ActionAccepted, Message: message.PPFC}: 1, {Effect: stateEffects[c.want.State]}: 1,
+				{Action: node.ActionAccepted, Message: message.KindPPFC}: 1, {Effect: stateEffects[c.want.State]}: 1,
 			}, maps.Collect(table.Counters().All()))
 			state, until := table.State(c.want.Target, now)
 			if c.want.Pause == 0 {

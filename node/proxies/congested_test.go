@@ -62,7 +62,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		out, d := agent.Receive(nil, &f, node.Event{Level: 3, Now: time.Unix(1, 0)})
 		require.Equal(t, c.reason, d.Reason)
 		require.Equal(t, c.to, d.To)
-		require.Equal(t, c.to.IsValid(), d.Message == message.Proxy)
+		require.Equal(t, c.to.IsValid(), d.Message == message.KindProxy)
 		require.Equal(t, c.to.IsValid(), len(out) > 0)
 	}
 }

@@ -106,7 +106,7 @@ func TestCNP(t *testing.T) {
 		require.Equal(t, c.flow.Src, got.Dst)
 		notification := wiretest.Must(cnp.FromPacket(&got))(t)
 		require.Equal(t, cnp.New(0x21, 0x8001), notification)
-		require.Equal(t, map[node.Count]uint64{{Action: node.ActionSent, Message: kinds.CNP}: 1},
+		require.Equal(t, map[node.Count]uint64{{Action: node.ActionSent, Message: kinds.KindCNP}: 1},
 			maps.Collect(p.Counters().All()))
 	}
 }
@@ -126,7 +126,7 @@ func TestOtherMethods(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, answered{Method: AnswerFastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
-	n := wiretest.Must(fastcnp.FromPacket(&got))(t)
+	n := wiretest.Must(fastcnp.FromPacket(&got, fastcnp.CodePoints{}))(t)
 	require.Equal(t, receiver6, n.Option.OriginalDst)
 	require.EqualValues(t, 0x11, n.CNP.DestQP)
 	require.EqualValues(t, 0x8001, n.CNP.PKey)
@@ -155,7 +155,7 @@ func TestFastCNPWithTrace(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 2, a.Option)
 	got := decode(t, out)
-	n := wiretest.Must(fastcnp.FromPacket(&got))(t)
+	n := wiretest.Must(fastcnp.FromPacket(&got, fastcnp.CodePoints{}))(t)
 	require.EqualValues(t, 2, n.Option.Number)
 }
 
@@ -463,7 +463,7 @@ func TestOther(t *testing.T) {
 		Method: AnswerOther, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple,
 		Invoking: packet,
 	}, a)
-	require.Equal(t, map[node.Count]uint64{{Action: node.ActionAccepted, Message: kinds.Proxy}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.ActionAccepted, Message: kinds.KindProxy}: 1},
 		maps.Collect(p.Counters().All()))
 
 	// RoCEv2 data of a sender with the rule AnswerOther, too.

@@ -40,7 +40,7 @@ func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 		if role.Teaches(f, &p.datagram) {
 			p.observePacket(f, e.Domain, &d, e.Now)
 		}
-	case !p.intake.Message(&d, &p.datagram, f, p.cfg.Port, message.Proxy, e.Now):
+	case !p.intake.Message(&d, &p.datagram, f, p.cfg.Port, message.KindProxy, e.Now):
 		p.observePacket(f, e.Domain, &d, e.Now)
 	case d.Reason == node.NoReason:
 		sent, d.Reason = p.appendAnswer(out, &e, &d)
@@ -115,7 +115,7 @@ func (p *Role) appendAnswer(out []byte, e *node.Event, d *node.Decision) ([]byte
 	}
 	p.pace.Charge(hash, e.Now)
 	if answer == AnswerOther {
-		d.Action, d.Message, d.Request = node.ActionAccepted, message.Proxy, node.RequestNotify
+		d.Action, d.Message, d.Request = node.ActionAccepted, message.KindProxy, node.RequestNotify
 	} else {
 		d.Action, d.To = node.ActionSent, d.Flow.Src
 	}
@@ -165,17 +165,17 @@ func (p *Role) appendMessage(out []byte, src netip.Addr, by Answer, d *node.Deci
 	case AnswerOther:
 		return out, nil
 	case AnswerCNP:
-		d.Message = message.CNP
+		d.Message = message.KindCNP
 		return cnp.AppendFor(out, &p.packet, src, d.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case AnswerFastCNP:
 		cfg := p.cfg.fastCNP()
 		b, sent, err := fastcnp.AppendFor(out, &p.packet, src, nil, cfg)
 		if err == nil {
-			d.Message, d.Option = message.FastCNP, sent.Option
+			d.Message, d.Option = message.KindFastCNP, sent.Option
 		}
 		return b, err
 	default:
-		d.Message = message.PPFC
+		d.Message = message.KindPPFC
 		return ppfc.AppendFor(out, &p.packet, src, p.cfg.Pause, ppfc.Config{Carriage: p.cfg.Carriage})
 	}
 }

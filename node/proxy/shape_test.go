@@ -23,13 +23,14 @@ type answered struct {
 
 func (p *Role) answerOf(d *node.Decision) (a answered, reason node.Reason) {
 	if d.Reason != node.NoReason {
-		if d.Action != node.ActionRefused || d.Message != kinds.Other || d.To.IsValid() {
+		if d.Action != node.ActionRefused || d.Message != kinds.KindOther || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
 		return a, d.Reason
 	}
-	method := map[kinds.Kind]Answer{kinds.CNP: AnswerCNP, kinds.FastCNP: AnswerFastCNP, kinds.PPFC: AnswerPPFC,
-		kinds.Proxy: AnswerOther}[d.Message]
+	method := map[kinds.Kind]Answer{kinds.KindCNP: AnswerCNP, kinds.KindFastCNP: AnswerFastCNP,
+		kinds.KindPPFC:  AnswerPPFC,
+		kinds.KindProxy: AnswerOther}[d.Message]
 	if sent := d.Action == node.ActionSent; sent == (method == AnswerOther) || sent && d.To != d.Flow.Src ||
 		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")

@@ -20,7 +20,8 @@ func ExampleTable() {
 	}
 	now := time.Unix(1795254649, 0)
 	flow := reaction.FlowID{Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 0x17}
-	d := node.Decision{Action: node.ActionAccepted, Message: message.CNP, Request: node.RequestSlowDown, KnownQP: true}
+	d := node.Decision{Action: node.ActionAccepted, Message: message.KindCNP, Request: node.RequestSlowDown,
+		KnownQP: true}
 	table.React(&d, flow, now)
 	for range 3 {
 		for order := range table.Changes(now) {

@@ -27,7 +27,7 @@ func accepted(kind message.Kind) *node.Decision {
 }
 
 func paused(request node.Request, pause time.Duration) *node.Decision {
-	d := accepted(message.PPFC)
+	d := accepted(message.KindPPFC)
 	d.Request, d.Pause = request, pause
 	return d
 }
@@ -71,7 +71,7 @@ func TestTableIsItsFlows(t *testing.T) {
 						f = &begun
 						alone[id] = f
 					}
-					require.True(t, table.React(accepted(message.CNP), id, start.Add(at)))
+					require.True(t, table.React(accepted(message.KindCNP), id, start.Add(at)))
 					f.Notified(start.Add(at))
 				case 1:
 					octets := uint64(r.IntN(1 << 20))
@@ -105,7 +105,7 @@ func TestTableTellsChanges(t *testing.T) {
 	_, ok := table.Next(at)
 	require.False(t, ok)
 
-	require.True(t, table.React(accepted(message.FastCNP), id, at))
+	require.True(t, table.React(accepted(message.KindFastCNP), id, at))
 	require.Equal(t, []Order{{Flow: id, Rate: 50e9}}, changes())
 	require.Empty(t, changes())
 	next, ok := table.Next(at)
@@ -140,19 +140,19 @@ func TestTableReactsToNewsOnly(t *testing.T) {
 		func(d *node.Decision) { d.Action, d.Request = node.ActionRefused, node.NoRequest },
 		func(d *node.Decision) { d.KnownQP = false },
 		func(d *node.Decision) { d.Repeated, d.Request = true, node.NoRequest },
-		func(d *node.Decision) { d.Message, d.Request = message.FCN, node.NoRequest },
-		func(d *node.Decision) { d.Message, d.Request = message.PPFC, node.RequestAlarm },
+		func(d *node.Decision) { d.Message, d.Request = message.KindFCN, node.NoRequest },
+		func(d *node.Decision) { d.Message, d.Request = message.KindPPFC, node.RequestAlarm },
 	} {
-		d := accepted(message.CNP)
+		d := accepted(message.KindCNP)
 		change(d)
 		require.False(t, table.React(d, id, start))
 	}
-	require.False(t, table.React(accepted(message.CNP), FlowID{}, start), "no destination")
+	require.False(t, table.React(accepted(message.KindCNP), FlowID{}, start), "no destination")
 	require.True(t, table.React(paused(node.RequestResume, 0), id, start), "it runs already")
 	require.Zero(t, table.Stats().Flows)
 
 	off := wiretest.Must(NewTable(TableConfig{}))(t)
-	require.False(t, off.React(accepted(message.CNP), id, start))
+	require.False(t, off.React(accepted(message.KindCNP), id, start))
 	off.Sent(id, 1, start)
 	off.Advance(start)
 	require.Empty(t, slices.Collect(off.Changes(start)))
@@ -164,7 +164,7 @@ func TestTablePauses(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.MaxPause = 5 * time.Millisecond })
 	id := FlowID{far, 0x22}
 	at := func(µ time.Duration) time.Time { return start.Add(µ * µs) }
-	table.React(accepted(message.CNP), id, at(0))
+	table.React(accepted(message.KindCNP), id, at(0))
 	table.React(paused(node.RequestHold, time.Second), id, at(1)) // 5 ms
 	table.React(paused(node.RequestStop, time.Millisecond), id, at(2))
 	require.Equal(t, Order{id, 50e9, time.Millisecond, false}, table.Now(id, at(2)))
@@ -188,11 +188,11 @@ func TestTableEvicts(t *testing.T) {
 	table := newTable(t, func(c *TableConfig) { c.MaxFlows = 2 })
 	id := func(n uint32) FlowID { return FlowID{far, n} }
 	for i, n := range []uint32{1, 2, 1, 3} {
-		table.React(accepted(message.CNP), id(n), start.Add(time.Duration(i)))
+		table.React(accepted(message.KindCNP), id(n), start.Add(time.Duration(i)))
 		taken(table.Changes(start))
 	}
 	require.True(t, table.Now(id(2), start).Gone)
-	table.React(accepted(message.CNP), id(2), start.Add(5)) // in place of 1
+	table.React(accepted(message.KindCNP), id(2), start.Add(5)) // in place of 1
 	require.Equal(t, []Order{{id(1), 100e9, 0, true}, {id(2), 50e9, 0, false}},
 		slices.Collect(table.Changes(start.Add(5))))
 	require.Equal(t, uint64(2), table.Stats().Evicted)
@@ -208,11 +208,11 @@ func TestTableHPCC(t *testing.T) {
 		OptType: ioam.OptTypePreallocated, Type: ioam.BitNode | ioam.BitQueueDepth,
 		Data: wiretest.Hex(t, "40000007 0001e848"), // hop limit 64, node 7; 125,000 octets wait
 	}
-	d := accepted(message.FastCNP)
+	d := accepted(message.KindFastCNP)
 	d.Trace = &trace
 	require.True(t, table.React(d, id, start))
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate)
-	require.True(t, table.React(accepted(message.FastCNP), id, start))
+	require.True(t, table.React(accepted(message.KindFastCNP), id, start))
 	require.EqualValues(t, uint64(47_540_000_000), table.Now(id, start).Rate, "DCQCN: 50 Gbit/s")
 
 	// A queue after the first MaxHops hops is ignored.
@@ -227,7 +227,7 @@ func TestTableConfigure(t *testing.T) {
 	cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9)}
 	table := wiretest.Must(NewTable(cfg))(t)
 	id := FlowID{far, 0x22}
-	table.React(accepted(message.CNP), id, start)
+	table.React(accepted(message.KindCNP), id, start)
 	taken(table.Changes(start))
 	cfg.Idle, cfg.MaxPause = time.Second, time.Millisecond
 	require.NoError(t, table.Configure(cfg))
@@ -255,7 +255,7 @@ func TestTableConfigure(t *testing.T) {
 	cfg.DCQCN = ConnectX(100e9)
 	require.NoError(t, table.Configure(cfg))
 	require.Equal(t, []Order{{id, 100e9, 0, true}}, slices.Collect(table.Changes(start)))
-	table.React(accepted(message.CNP), id, start)
+	table.React(accepted(message.KindCNP), id, start)
 	taken(table.Changes(start))
 	require.NoError(t, table.Configure(TableConfig{}))
 	require.Len(t, slices.Collect(table.Changes(start)), 1)
@@ -264,7 +264,7 @@ func TestTableConfigure(t *testing.T) {
 // Nothing is allocated for news of flows that are kept.
 func TestTableAllocs(t *testing.T) {
 	table := newTable(t, nil)
-	id, d, at := FlowID{far, 0x22}, accepted(message.CNP), start
+	id, d, at := FlowID{far, 0x22}, accepted(message.KindCNP), start
 	table.React(d, id, at)
 	wiretest.NoAllocs(t, "React, Sent, Advance and Next", func() {
 		at = at.Add(20 * µs)
@@ -279,7 +279,7 @@ func TestTableAllocs(t *testing.T) {
 func TestTableClock(t *testing.T) {
 	table := newTable(t, nil)
 	id := FlowID{far, 0x22}
-	table.React(accepted(message.CNP), id, start)
+	table.React(accepted(message.KindCNP), id, start)
 	back := start.Add(-time.Hour)
 	require.EqualValues(t, 50e9, table.Now(id, back).Rate)
 	require.EqualValues(t, 75e9, table.Now(id, back.Add(55*µs)).Rate)

@@ -114,16 +114,16 @@ func (r *Role) receiveFrame(b []byte, f *rocev2.Frame, e *node.Event, d *node.De
 	switch {
 	case e.Observe:
 	case reason == node.NoReason:
-		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
+		asks = p.ECN() == rocev2.CE && d.Packet == message.KindData
 	case reason == node.ReasonBroken:
-		asks = isMarked(f.BorderPacket()) && role.MayBe(f, message.Data)
+		asks = isMarked(f.BorderPacket()) && role.MayBe(f, message.KindData)
 	}
 	switch {
 	case asks && !r.cfg.Enabled:
 		return b, node.ReasonDisabled
 	case asks && reason == node.ReasonBroken:
 		return b, node.ReasonBroken
-	case !r.cfg.Enabled || reason != node.NoReason || e.Observe && d.Packet == message.CNP:
+	case !r.cfg.Enabled || reason != node.NoReason || e.Observe && d.Packet == message.KindCNP:
 		return b, node.NoReason
 	}
 	if r.qps.Learns() {
@@ -172,9 +172,9 @@ func (r *Role) appendAnswer(
 		return b, node.ReasonBroken
 	}
 	r.pace.Charge(named, now)
-	d.Action, d.Message, d.To = node.ActionSent, message.CNP, p.Src
+	d.Action, d.Message, d.To = node.ActionSent, message.KindCNP, p.Src
 	if fast {
-		d.Message = message.FastCNP
+		d.Message = message.KindFastCNP
 	}
 	return out, node.NoReason
 }

@@ -111,19 +111,19 @@ func TestCNP(t *testing.T) {
 			r := made(t, config(t))
 			out, d := receive(r, []byte("head"), c.p, now)
 			require.Equal(t, node.Decision{
-				Action: node.ActionSent, Packet: message.Data, Message: message.CNP, To: c.p.Src, SrcQP: c.qp,
+				Action: node.ActionSent, Packet: message.KindData, Message: message.KindCNP, To: c.p.Src, SrcQP: c.qp,
 				KnownQP: true,
 				Flow:    qpmap.Key{FlowKey: rocev2.FlowKey{Src: c.p.Src, Dst: c.p.FinalDst(), DestQP: c.p.BTH.DestQP}},
 			}, d)
 			require.Equal(t, "head", string(out[:4]))
 			var m message.Message
 			require.NoError(t, m.Decode(out[4:], ip, message.Config{}))
-			require.Equal(t, message.CNP, m.Kind)
+			require.Equal(t, message.KindCNP, m.Kind)
 			require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)},
 				[]any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey})
 			_, err := icrc.Verify(m.Packet.IP)
 			require.NoError(t, err)
-			require.Equal(t, map[node.Count]uint64{{Action: node.ActionSent, Message: message.CNP}: 1},
+			require.Equal(t, map[node.Count]uint64{{Action: node.ActionSent, Message: message.KindCNP}: 1},
 				maps.Collect(r.Counters().All()))
 		})
 	}
@@ -136,7 +136,7 @@ func TestFastCNP(t *testing.T) {
 	cfg.Fast, cfg.QPs = true, nil
 	r := made(t, cfg)
 	out, d := receive(r, nil, isMarked(t), now)
-	require.Equal(t, []any{node.ActionSent, message.FastCNP, src6}, []any{d.Action, d.Message, d.To})
+	require.Equal(t, []any{node.ActionSent, message.KindFastCNP, src6}, []any{d.Action, d.Message, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
 	require.Equal(t, []any{fastcnp.OriginReceiver, uint32(0x11), self6},
@@ -203,7 +203,7 @@ func TestRefusals(t *testing.T) {
 			r := made(t, cfg)
 			out, d := receive(r, nil, c.p, now)
 			require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.ActionRefused})
-			require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Message, d.To})
+			require.Equal(t, []any{message.KindOther, netip.Addr{}}, []any{d.Message, d.To})
 			require.Empty(t, out)
 			require.Zero(t, sent(r))
 			require.Equal(t, c.reason != 0, r.Counters().Load(node.Count{Action: node.ActionRefused,
@@ -224,7 +224,7 @@ func TestInterval(t *testing.T) {
 	sent := 0
 	for at := range 200 {
 		_, d := receive(r, nil, isMarked(t), now.Add(time.Duration(at)*time.Microsecond))
-		if d.Message == message.CNP {
+		if d.Message == message.KindCNP {
 			require.Zero(t, at%50)
 			sent++
 		} else {
@@ -233,7 +233,7 @@ func TestInterval(t *testing.T) {
 	}
 	require.Equal(t, 4, sent)
 	_, d := receive(r, nil, isMarked(t, v4), now.Add(199*time.Microsecond)) // another flow
-	require.Equal(t, message.CNP, d.Message)
+	require.Equal(t, message.KindCNP, d.Message)
 
 	// A rejected packet does not begin an interval.
 	r = made(t, cfg)
@@ -242,12 +242,12 @@ func TestInterval(t *testing.T) {
 	_, d = receive(r, nil, damaged, now)
 	require.Equal(t, node.ReasonICRC, d.Reason)
 	_, d = receive(r, nil, isMarked(t), now)
-	require.Equal(t, message.CNP, d.Message)
+	require.Equal(t, message.KindCNP, d.Message)
 	// Time that jumps back stops a flow for one interval at most.
 	_, d = receive(r, nil, isMarked(t), now.Add(-time.Hour))
 	require.Equal(t, node.ReasonLimited, d.Reason)
 	_, d = receive(r, nil, isMarked(t), now.Add(-time.Hour+50*time.Microsecond))
-	require.Equal(t, message.CNP, d.Message)
+	require.Equal(t, message.KindCNP, d.Message)
 }
 
 // A packet that the capture cut is answered: its headers say enough.
@@ -256,7 +256,7 @@ func TestCut(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
 	_, d := receive(made(t, config(t)), nil, &p, now)
-	require.Equal(t, message.CNP, d.Message)
+	require.Equal(t, message.KindCNP, d.Message)
 }
 
 // Nothing is allocated on any path, by new flows neither.
@@ -308,7 +308,7 @@ func TestFlood(t *testing.T) {
 	buf := make([]byte, 0, 512)
 	for i := range uint32(10_000) {
 		_, d := receive(r, buf, isMarked(t, ud(i, 0x11)), now)
-		require.Equal(t, message.CNP, d.Message)
+		require.Equal(t, message.KindCNP, d.Message)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	sent := 0
 	for i := range uint32(10_000) {
 		at := now.Add(time.Duration(i) * time.Microsecond)
-		if _, d := receive(r, buf, isMarked(t, ud(0x22, i+2)), at); d.Message == message.CNP {
+		if _, d := receive(r, buf, isMarked(t, ud(0x22, i+2)), at); d.Message == message.KindCNP {
 			sent++
 		}
 	}
@@ -341,7 +341,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, d = receive(r, buf, c.p, now.Add(50*time.Millisecond))
-			require.Equal(t, message.CNP, d.Message)
+			require.Equal(t, message.KindCNP, d.Message)
 			_, d = receive(r, buf, c.p, now.Add(60*time.Millisecond))
 			require.Equal(t, node.ReasonLimited, d.Reason)
 		})
@@ -466,7 +466,7 @@ func TestOrder(t *testing.T) {
 				require.NoError(t, p.DecodeIP(append(b, p.IP...)))
 			}
 			_, d := receive(r, nil, p, now)
-			require.Equal(t, []any{node.ActionRefused, first.reason, message.Other}, []any{d.Action, d.Reason,
+			require.Equal(t, []any{node.ActionRefused, first.reason, message.KindOther}, []any{d.Action, d.Reason,
 				d.Message},
 				"%v and %v", first.reason, second.reason)
 		}
@@ -483,7 +483,7 @@ func TestSeedIsRandom(t *testing.T) {
 		for range 2 {
 			for i := range which {
 				_, d := receive(r, nil, isMarked(t, ud(uint32(i), 0x11)), now)
-				which[i] = d.Message == message.CNP
+				which[i] = d.Message == message.KindCNP
 			}
 		}
 		return which
@@ -526,7 +526,7 @@ func BenchmarkReceive(b *testing.B) {
 			for pb.Next() {
 				now = now.Add(time.Microsecond)
 				f.Decode(frame, ip)
-				if _, d := r.Receive(buf, &f, node.Event{Now: now}); d.Message != message.CNP {
+				if _, d := r.Receive(buf, &f, node.Event{Now: now}); d.Message != message.KindCNP {
 					b.Fail()
 				}
 			}
@@ -575,7 +575,7 @@ func TestBroken(t *testing.T) {
 				r := made(t, cfg)
 				var f rocev2.Frame
 				f.Decode(row.octets, ip)
-				want := node.Decision{Packet: message.Broken}
+				want := node.Decision{Packet: message.KindError}
 				if row.reason != 0 {
 					want.Action, want.Reason = node.ActionRefused, row.reason
 					if !on {
@@ -618,9 +618,9 @@ func TestLearns(t *testing.T) {
 		return node.Decision{Action: node.ActionLearned, Packet: k, Flow: key, SrcQP: 0x99, KnownQP: true}
 	}
 	_, d := receive(r, nil, isMarked(t, opcode(bth.RCAcknowledge)), now)
-	require.Equal(t, learned(message.Ack), d)
+	require.Equal(t, learned(message.KindAck), d)
 	_, d = receive(r, nil, isMarked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), now)
-	require.Equal(t, learned(message.Data), d)
+	require.Equal(t, learned(message.KindData), d)
 	_, d = receive(r, nil, isMarked(t), now)
 	require.Equal(t, []any{node.ActionSent, uint32(0x22), uint32(0x11)}, []any{d.Action, d.SrcQP, d.Flow.DestQP})
 	require.Equal(t, 3, seen)
@@ -628,7 +628,7 @@ func TestLearns(t *testing.T) {
 	cfg.Enabled = false
 	require.NoError(t, r.Configure(cfg))
 	_, d = receive(r, nil, isMarked(t, opcode(bth.RCAcknowledge)), now)
-	require.Equal(t, node.Decision{Packet: message.Ack}, d)
+	require.Equal(t, node.Decision{Packet: message.KindAck}, d)
 	require.Equal(t, 3, seen)
 	_, err := receiver.New(cfg)
 	require.NoError(t, err)
@@ -700,7 +700,7 @@ func TestConfigure(t *testing.T) {
 	cfg.Enabled, cfg.Fast = true, true
 	require.NoError(t, r.Configure(cfg))
 	out, d := receive(r, nil, isMarked(t), now.Add(2*time.Second))
-	require.Equal(t, message.FastCNP, d.Message)
+	require.Equal(t, message.KindFastCNP, d.Message)
 	require.NotEmpty(t, out)
 	is(3*time.Second, node.ReasonLimited) // three were sent
 	cfg.Out = node.Rate{}

@@ -19,6 +19,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/limit"
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -97,7 +98,7 @@ type Role struct {
 	sent     *limit.Every // datagrams, by queue pair and destination
 	counters node.Counters
 	packet   rocev2.Packet
-	fast     fastcnp.Notification
+	trace    ioam.Trace // of the last Fast CNP; see node.Decision.Trace
 }
 
 // New returns a Role; see [node.Role].
@@ -167,13 +168,13 @@ func (s *Role) receiveFrame(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	switch {
-	case reason == node.ReasonNotOurs, reason == node.ReasonBroken && !role.MayBe(f, message.CNP):
+	case reason == node.ReasonNotOurs, reason == node.ReasonBroken && !role.MayBe(f, message.KindCNP):
 		return
-	case d.Packet == message.Data, d.Packet == message.Ack:
+	case d.Packet == message.KindData, d.Packet == message.KindAck:
 		s.observePacket(p, e.Domain, d, e.Now)
 		return
 	case e.Observe:
-		d.Packet = message.Other
+		d.Packet = message.KindOther
 		return
 	case !s.cfg.Enabled:
 		d.Reason = node.ReasonDisabled
@@ -262,30 +263,31 @@ func (s *Role) decodeMessage(p *rocev2.Packet, d *node.Decision) node.Reason {
 		if err != nil {
 			return node.ReasonBroken
 		}
-		d.Packet, d.Message, d.Port, d.Request = message.PPFC, message.PPFC, n.Port, role.RequestOf(n.Type)
+		d.Packet, d.Message, d.Port, d.Request = message.KindPPFC, message.KindPPFC, n.Port, role.RequestOf(n.Type)
 		if d.Request != node.RequestResume {
 			d.Pause = n.Pause
 		}
 		d.Flow.FlowKey = rocev2.FlowKey{Src: s.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}
 		return node.NoReason
 	}
-	switch err := s.fast.DecodePacket(p, s.cfg.CodePoints); err {
+	switch n, err := fastcnp.FromPacket(p, s.cfg.CodePoints); err {
 	case nil:
-		d.Packet, d.Message, d.Origin, d.SrcPort = message.FastCNP, message.FastCNP, s.fast.Origin(), p.SrcPort
-		d.Flow.Dst, d.Flow.DestQP = s.fast.Option.OriginalDst, s.fast.CNP.DestQP
-		if s.fast.Option.Number == 2 {
-			d.Trace = &s.fast.Option.Trace
+		d.Packet, d.Message, d.Origin, d.SrcPort = message.KindFastCNP, message.KindFastCNP, n.Origin(), p.SrcPort
+		d.Flow.Dst, d.Flow.DestQP = n.Option.OriginalDst, n.CNP.DestQP
+		if n.Option.Number == 2 {
+			s.trace = n.Option.Trace
+			d.Trace = &s.trace
 		}
 		return node.NoReason
 	case fastcnp.ErrNotFastCNP:
 		c, err := cnp.FromPacket(p)
 		if err == cnp.ErrOption { // maybe a Fast CNP with an unknown option type: its DestQP is not the host's
-			d.Packet = message.UnknownOption
+			d.Packet = message.KindUnknownOption
 			return node.ReasonUnknownOption
 		} else if err != nil {
 			return node.ReasonBroken
 		}
-		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.OriginReceiver, c.DestQP, true
+		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.KindCNP, fastcnp.OriginReceiver, c.DestQP, true
 		return node.NoReason
 	}
 	return node.ReasonBroken
@@ -300,7 +302,7 @@ func (s *Role) findFlow(d *node.Decision, now time.Time) {
 	if d.KnownQP {
 		return
 	}
-	if s.qps.Find(d, now); d.Message == message.PPFC {
+	if s.qps.Find(d, now); d.Message == message.KindPPFC {
 		d.Reason = node.NoReason
 	}
 }
@@ -308,7 +310,7 @@ func (s *Role) findFlow(d *node.Decision, now time.Time) {
 // setRequest sets the request of a CNP or Fast CNP: RequestSlowDown, unless the congestion was reported within
 // Config.Window before.
 func (s *Role) setRequest(d *node.Decision, now time.Time) {
-	if d.Message == message.PPFC {
+	if d.Message == message.KindPPFC {
 		return
 	}
 	key := uint64(d.SrcQP)

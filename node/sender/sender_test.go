@@ -132,7 +132,7 @@ func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Tim
 	case d.Action == node.NoAction, d.Action == node.ActionLearned:
 		return e, node.ReasonNotOurs
 	case d.Reason != node.NoReason:
-		if d.Action != node.ActionRefused || d.Message != message.Other || d.Trace != nil || d.Repeated {
+		if d.Action != node.ActionRefused || d.Message != message.KindOther || d.Trace != nil || d.Repeated {
 			panic("a refusal that says something")
 		}
 		return e, d.Reason
@@ -140,7 +140,7 @@ func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Tim
 		panic("a Decision that contradicts itself")
 	}
 	var asked ppfc.Extension
-	if d.Message == message.PPFC {
+	if d.Message == message.KindPPFC {
 		asked = ppfc.Extension{Congested: d.Flow.Dst, Type: types[d.Request], Port: d.Port, Pause: d.Pause}
 	} else if d.Request == node.RequestSlowDown == d.Repeated {
 		panic("a repeated report asks to slow down, or a first one does not")
@@ -179,26 +179,26 @@ func TestAccepted(t *testing.T) {
 		want   event
 	}{
 		{"Fast CNP of a switch", fastCNP(t, sw, congested(t)),
-			event{Kind: message.FastCNP, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+			event{Kind: message.KindFastCNP, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
 		{"Fast CNP of the receiver", fastCNP(t, dst6, congested(t)),
-			event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
+			event{Kind: message.KindFastCNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
 				Flow:    key6,
 				SrcPort: 49152}},
 		{"CNP", receiverCNP(t, congested(t), 0x22),
-			event{Kind: message.CNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
+			event{Kind: message.KindCNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
 				Flow: rocev2.FlowKey{Src: self6}}},
 		{"CNP over IPv4", receiverCNP(t, congested(t, v4), 0x23),
-			event{Kind: message.CNP, From: dst4, Origin: fastcnp.OriginReceiver, SrcQP: 0x23, KnownQP: true,
+			event{Kind: message.KindCNP, From: dst4, Origin: fastcnp.OriginReceiver, SrcQP: 0x23, KnownQP: true,
 				Flow: rocev2.FlowKey{Src: self4}}},
 		{"PPFC, as a host needs it", pause(t, congested(t), sw, stop, true),
-			event{Kind: message.PPFC, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6,
+			event{Kind: message.KindPPFC, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6,
 				Pause: ppfc.Extension{Congested: dst6, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 		{"PPFC over IPv4", pause(t, congested(t, v4), sw4, ppfc.Extension{Type: ppfc.Resume}, true),
-			event{Kind: message.PPFC, From: sw4, SrcQP: 0x23, KnownQP: true,
+			event{Kind: message.KindPPFC, From: sw4, SrcQP: 0x23, KnownQP: true,
 				Flow:  rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11},
 				Pause: ppfc.Extension{Congested: dst4, Type: ppfc.Resume}}},
 		{"PPFC that names the node", pause(t, congested(t), sw, stop, false),
-			event{Kind: message.PPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
+			event{Kind: message.KindPPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
 				Pause: ppfc.Extension{Congested: sw, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestOnTheList(t *testing.T) {
 	proxys := receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = sw }), 0x99)
 	e, reason := receive(s, proxys, ip, now)
 	require.Equal(t, node.NoReason, reason)
-	require.Equal(t, []any{message.CNP, uint32(0x99), sw}, []any{e.Kind, e.SrcQP, e.From})
+	require.Equal(t, []any{message.KindCNP, uint32(0x99), sw}, []any{e.Kind, e.SrcQP, e.From})
 	for _, from := range []netip.Addr{sw, dst6} {
 		_, reason = receive(s, fastCNP(t, from, congested(t)), ip, now)
 		require.Equal(t, node.NoReason, reason)
@@ -461,9 +461,9 @@ func TestConfiguredCodePoints(t *testing.T) {
 		kind   message.Kind
 		reason node.Reason
 	}{
-		{"a switch's", fast(sw, congested(t)), message.FastCNP, 0},
-		{"a switch's, option 2", fast(sw, congested(t, traced(t))), message.FastCNP, 0},
-		{"the receiver's", fast(dst6, congested(t)), message.FastCNP, 0},
+		{"a switch's", fast(sw, congested(t)), message.KindFastCNP, 0},
+		{"a switch's, option 2", fast(sw, congested(t, traced(t))), message.KindFastCNP, 0},
+		{"the receiver's", fast(dst6, congested(t)), message.KindFastCNP, 0},
 		{"of another receiver", fast(dst6.Next(), congested(t)), 0, node.ReasonDenied},
 		{"of nobody", fast(dst6.Next().Next(), congested(t)), 0, node.ReasonDenied},
 		{"of another type", fastCNP(t, sw, congested(t)), 0, node.ReasonUnknownOption},
@@ -538,7 +538,7 @@ func TestTwoClocks(t *testing.T) {
 				receive(s, fast, ip, at)
 			}
 			require.EqualValues(t, 5, s.Counters().Load(node.Count{Action: node.ActionAccepted,
-				Message: message.FastCNP})-s.Counters().Load(node.Count{Effect: node.EffectRepeated}))
+				Message: message.KindFastCNP})-s.Counters().Load(node.Count{Effect: node.EffectRepeated}))
 		})
 	}
 }
@@ -781,9 +781,9 @@ func FuzzReceive(f *testing.F) {
 			return
 		}
 		switch {
-		case e.Kind == message.PPFC, e.Origin == fastcnp.OriginNetwork:
+		case e.Kind == message.KindPPFC, e.Origin == fastcnp.OriginNetwork:
 			require.True(t, cfg.Accept.Contains(e.From))
-		case e.Kind == message.FastCNP:
+		case e.Kind == message.KindFastCNP:
 			require.Equal(t, dst6, e.From)
 		case !cfg.Accept.Contains(e.From):
 			require.Equal(t, map[uint32]netip.Addr{0x22: dst6, 0x23: dst4}[e.SrcQP], e.From)

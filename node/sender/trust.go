@@ -30,9 +30,9 @@ func (t trust) acceptsNone() bool {
 // reasonFor returns the trust in this notification.
 func (t trust) reasonFor(d *node.Decision) node.Reason {
 	switch {
-	case d.Message == message.CNP:
+	case d.Message == message.KindCNP:
 		return t.cnp
-	case d.Message == message.FastCNP && d.Origin == fastcnp.OriginReceiver:
+	case d.Message == message.KindFastCNP && d.Origin == fastcnp.OriginReceiver:
 		return t.fast
 	}
 	return t.other
@@ -115,7 +115,7 @@ func (s *Role) untrustedReason(p *rocev2.Packet, t trust) node.Reason {
 	if len(p.Ext) == 0 {
 		return t.cnp
 	}
-	fast, err := s.cfg.CodePoints.FromPacket(p)
+	fast, err := fastcnp.FromPacket(p, s.cfg.CodePoints)
 	switch {
 	case err == fastcnp.ErrNotFastCNP:
 		return t.cnp

@@ -45,7 +45,8 @@ func BenchmarkRead(b *testing.B) {
 		ip, _, err = fastcnp.AppendFor(nil, congested(b, nodes), loopback, nil, fastcnp.Config{})
 		f := frame(b, ip, err)
 		readFloors(b, name, f, f[14:len(f)-4])
-		readPacket(b, name, f, func(p *rocev2.Packet) error { _, err := fastcnp.FromPacket(p); return err })
+		readPacket(b, name, f,
+			func(p *rocev2.Packet) error { _, err := fastcnp.FromPacket(p, fastcnp.CodePoints{}); return err })
 		readLayers(b, name, f, rocelayers.LayerTypeFastCNP)
 	}
 

@@ -90,12 +90,12 @@ func TestLearns(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			q := role.PairsOf(row.pairs)
 			require.Equal(t, row.want, q.Learns())
-			d := node.Decision{Packet: message.Data}
+			d := node.Decision{Packet: message.KindData}
 			q.Learn(&d, datagram(1), 4, host6, start)
 			if row.name == "a table" {
 				require.Equal(t, node.ActionLearned, d.Action)
 			} else {
-				require.Equal(t, node.Decision{Packet: message.Data}, d)
+				require.Equal(t, node.Decision{Packet: message.KindData}, d)
 			}
 		})
 	}

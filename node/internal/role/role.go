@@ -39,19 +39,19 @@ func New[C any, R interface{ Configure(C) error }](r R, cfg C) (R, error) {
 func KindOf(op bth.Opcode) message.Kind {
 	switch {
 	case op == bth.CNP:
-		return message.CNP
+		return message.KindCNP
 	case op.IsAcknowledge():
-		return message.Ack
+		return message.KindAck
 	}
-	return message.Data
+	return message.KindData
 }
 
 // Unanswered returns the reason for which nothing answers a packet of a kind.
 func Unanswered(k message.Kind) node.Reason {
 	switch k {
-	case message.Data:
+	case message.KindData:
 		return node.NoReason
-	case message.Ack:
+	case message.KindAck:
 		return node.ReasonAcknowledgement
 	}
 	return node.ReasonNotification
@@ -71,15 +71,15 @@ func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	v := f.Outer()
 	if v.Mirrored() { // a copy of a packet that was sent to another node
-		return message.Other, node.ReasonNotOurs
+		return message.KindOther, node.ReasonNotOurs
 	}
 	switch err := v.Packet(p); {
 	case err == nil:
 		return KindOf(p.BTH.Opcode), node.NoReason
 	case errors.Is(err, rocev2.ErrNotRoCEv2):
-		return message.Other, node.ReasonNotOurs
+		return message.KindOther, node.ReasonNotOurs
 	}
-	return message.Broken, node.ReasonBroken
+	return message.KindError, node.ReasonBroken
 }
 
 // Teaches reports whether a frame, below its tunnels, is a RoCEv2 packet that is no notification: data, an
@@ -101,7 +101,7 @@ func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 }
 
 // ToPort decodes a UDP datagram to a port into d. If there is none, the reason is ReasonNotOurs; if it is
-// incomplete, Broken or Fragment.
+// incomplete, ReasonBroken or ReasonFragment.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	v := f.Outer()
 	if v.Mirrored() { // a copy of a datagram that was sent to another node

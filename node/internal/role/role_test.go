@@ -36,13 +36,13 @@ func TestKindOf(t *testing.T) {
 		kind   message.Kind
 		reason node.Reason
 	}{
-		{bth.RCSendOnly, message.Data, node.NoReason},
-		{bth.RCAcknowledge, message.Ack, node.ReasonAcknowledgement},
-		{bth.RCAtomicAcknowledge, message.Ack, node.ReasonAcknowledgement},
-		{bth.CNP, message.CNP, node.ReasonNotification},
-		{bth.Opcode(0x80), message.Data, node.NoReason},
-		{bth.RCRDMAReadRequest, message.Data, node.NoReason},
-		{bth.Opcode(uint8(bth.CNP) & 0b11111), message.Data, node.NoReason},
+		{bth.RCSendOnly, message.KindData, node.NoReason},
+		{bth.RCAcknowledge, message.KindAck, node.ReasonAcknowledgement},
+		{bth.RCAtomicAcknowledge, message.KindAck, node.ReasonAcknowledgement},
+		{bth.CNP, message.KindCNP, node.ReasonNotification},
+		{bth.Opcode(0x80), message.KindData, node.NoReason},
+		{bth.RCRDMAReadRequest, message.KindData, node.NoReason},
+		{bth.Opcode(uint8(bth.CNP) & 0b11111), message.KindData, node.NoReason},
 	} {
 		t.Run(fmt.Sprint(row.op), func(t *testing.T) {
 			kind := role.KindOf(row.op)
@@ -111,15 +111,15 @@ func TestMirrored(t *testing.T) {
 	f.Decode(copied, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	require.NoError(t, f.Outer().Packet(&p), "the copy is seen")
 	kind, reason := role.Decode(&p, &f)
-	require.Equal(t, []any{message.Other, node.ReasonNotOurs}, []any{kind, reason})
+	require.Equal(t, []any{message.KindOther, node.ReasonNotOurs}, []any{kind, reason})
 	require.Equal(t, node.ReasonNotOurs, role.ToPort(&p.Datagram, &f, rocev2.Port))
 	var m message.Message
-	require.ErrorIs(t, m.DecodeFrame(&f, message.Config{}), rocev2.ErrMirrored)
-	require.Equal(t, message.Other, m.Kind)
+	require.ErrorIs(t, m.DecodeView(f.Outer(), message.Config{}), rocev2.ErrMirrored)
+	require.Equal(t, message.KindOther, m.Kind)
 
 	f.Decode(copied[len(copied)-80:], rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	kind, _ = role.Decode(&p, &f)
-	require.Equal(t, message.CNP, kind, "the same packet, not in a mirror")
+	require.Equal(t, message.KindCNP, kind, "the same packet, not in a mirror")
 }
 
 func TestDecode(t *testing.T) {
@@ -130,13 +130,13 @@ func TestDecode(t *testing.T) {
 		kind   message.Kind
 		want   node.Reason
 	}{
-		{"data", ipv6(17, data), message.Data, node.NoReason},
-		{"CNP", ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.NoReason},
+		{"data", ipv6(17, data), message.KindData, node.NoReason},
+		{"CNP", ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.KindCNP, node.NoReason},
 		{"acknowledgement", ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"),
-			message.Ack, node.NoReason},
-		{"cut", ipv6(17, data)[:50], message.Broken, node.ReasonBroken},
-		{"to another port", ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.ReasonNotOurs},
-		{"no octets", nil, message.Other, node.ReasonNotOurs},
+			message.KindAck, node.NoReason},
+		{"cut", ipv6(17, data)[:50], message.KindError, node.ReasonBroken},
+		{"to another port", ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.KindOther, node.ReasonNotOurs},
+		{"no octets", nil, message.KindOther, node.ReasonNotOurs},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame

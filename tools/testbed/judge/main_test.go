@@ -101,15 +101,16 @@ func TestMerge(t *testing.T) {
 // there are 200 octets in the queue.
 func TestQueue(t *testing.T) {
 	data := func(ms int, psn uint32) packet {
-		return packet{at: timeAt(ms), kind: message.Data, id: packetID{psn: psn}, size: 100}
+		return packet{at: timeAt(ms), kind: message.KindData, id: packetID{psn: psn}, size: 100}
 	}
 	var q queueRun
 	q.queueBegin([]packet{
 		data(0, 1), data(1, 2), data(2, 3), data(3, 4),
-		{at: timeAt(2), kind: message.CNP}, {at: timeAt(8), kind: message.CNP}, {at: timeAt(9), kind: message.FastCNP},
-		data(50, 3), {at: timeAt(70), kind: message.Ack},
+		{at: timeAt(2), kind: message.KindCNP}, {at: timeAt(8), kind: message.KindCNP},
+		{at: timeAt(9), kind: message.KindFastCNP},
+		data(50, 3), {at: timeAt(70), kind: message.KindAck},
 	}, []packet{
-		data(10, 1), data(20, 2), data(30, 4), {at: timeAt(31), kind: message.Ack}, data(60, 3),
+		data(10, 1), data(20, 2), data(30, 4), {at: timeAt(31), kind: message.KindAck}, data(60, 3),
 	}, 200, time.Time{})
 	require.Equal(t, queueRun{
 		sent: 5, drops: 1, depths: []int{0, 100, 200, 0}, took: 70 * time.Millisecond,
@@ -123,8 +124,8 @@ func TestQueue(t *testing.T) {
 func TestQueueBegins(t *testing.T) {
 	last := uint32(0xFFFFFF)
 	before := []packet{
-		data(0, 7, last), data(1, 8, 5), {at: timeAt(2), kind: message.CNP}, data(3, 7, 0), data(10, 7, 1),
-		{at: timeAt(12), kind: message.CNP}, {at: timeAt(40), kind: message.Ack},
+		data(0, 7, last), data(1, 8, 5), {at: timeAt(2), kind: message.KindCNP}, data(3, 7, 0), data(10, 7, 1),
+		{at: timeAt(12), kind: message.KindCNP}, {at: timeAt(40), kind: message.KindAck},
 	}
 	for i := range before {
 		before[i].size = 100
@@ -152,11 +153,11 @@ func TestQuantile(t *testing.T) {
 func timeAt(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
 
 func data(ms int, qp, psn uint32) packet {
-	return packet{at: timeAt(ms), kind: message.Data, id: packetID{qp: qp, psn: psn}}
+	return packet{at: timeAt(ms), kind: message.KindData, id: packetID{qp: qp, psn: psn}}
 }
 
 func answer(ms int, qp, psn uint32) packet {
-	return packet{at: timeAt(ms), kind: message.Ack, id: packetID{qp: qp, psn: psn}}
+	return packet{at: timeAt(ms), kind: message.KindAck, id: packetID{qp: qp, psn: psn}}
 }
 
 // The log of the agent when it has learned a queue pair, is notified for it before the load begins

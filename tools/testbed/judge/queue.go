@@ -51,7 +51,7 @@ func readPackets(file string) (packets []packet, err error) {
 			return nil, err
 		}
 		f.Decode(r.Data, r.Options())
-		if m.DecodeInner(&f, message.Config{}) != nil {
+		if m.DecodeView(f.Inner(), message.Config{}) != nil {
 			continue
 		}
 		p := packet{at: r.Time, kind: m.Kind, dst: m.Packet.Dst, size: wire.EthernetSize + len(f.BorderPacket())}
@@ -87,7 +87,7 @@ func (c testCase) readQueue(l load) (q queueRun, err error) {
 func measurementBegin(packets []packet, warm uint32) time.Time {
 	first := map[uint32]uint32{}
 	for _, p := range packets {
-		if p.kind != message.Data {
+		if p.kind != message.KindData {
 			continue
 		}
 		if _, known := first[p.id.qp]; !known {
@@ -108,10 +108,10 @@ func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Tim
 	var last time.Time
 	for _, p := range before {
 		switch p.kind {
-		case message.Data:
+		case message.KindData:
 			data = append(data, p)
 			last = p.at
-		case message.Ack:
+		case message.KindAck:
 			last = p.at
 		}
 	}
@@ -123,7 +123,7 @@ func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Tim
 	left := make([]time.Time, len(data)) // zero for dropped packets
 	next := 0
 	for _, p := range behind {
-		if p.kind != message.Data {
+		if p.kind != message.KindData {
 			continue
 		}
 		for i := next; i < len(data); i++ {
@@ -163,7 +163,7 @@ func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Tim
 	q.congested = !congested.IsZero()
 	for _, p := range before {
 		switch p.kind {
-		case message.CNP, message.FastCNP, message.PPFC:
+		case message.KindCNP, message.KindFastCNP, message.KindPPFC:
 			if p.at.Before(begin) {
 				continue
 			}

@@ -38,9 +38,9 @@ func firstSlower(port []packet, cuts map[uint32]time.Time) (at time.Time, ok boo
 	byNumber, cut := map[uint32]uint32{}, map[uint32]time.Time{}
 	for _, p := range port {
 		switch p.kind {
-		case message.Data:
+		case message.KindData:
 			byNumber[p.id.psn] = p.id.qp
-		case message.Ack:
+		case message.KindAck:
 			if qp, ok := byNumber[p.id.psn]; ok && !cuts[p.id.qp].IsZero() {
 				cut[qp] = cuts[p.id.qp]
 			}
@@ -48,7 +48,7 @@ func firstSlower(port []packet, cuts map[uint32]time.Time) (at time.Time, ok boo
 	}
 	for _, p := range port {
 		when, slowed := cut[p.id.qp]
-		if p.kind == message.Data && p.id.opcode == bth.RCRDMAWriteFirst && slowed && p.at.After(when) {
+		if p.kind == message.KindData && p.id.opcode == bth.RCRDMAWriteFirst && slowed && p.at.After(when) {
 			return p.at, true
 		}
 	}
@@ -82,10 +82,10 @@ func compareClocks(sender, beforeQueue []packet, at time.Time) (ahead, within ti
 			continue
 		}
 		took := p.at.Sub(t)
-		if p.kind != message.Data {
+		if p.kind != message.KindData {
 			took = -took
 		}
-		least[p.kind == message.Data] = min(least[p.kind == message.Data], took)
+		least[p.kind == message.KindData] = min(least[p.kind == message.KindData], took)
 	}
 	if least[true] == never || least[false] == never {
 		return 0, 0, false

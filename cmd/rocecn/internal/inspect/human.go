@@ -25,7 +25,7 @@ type humanPrinter struct {
 }
 
 func (p *humanPrinter) print(f *finding) error {
-	if f.kind == message.Other && !p.all {
+	if f.kind == message.KindOther && !p.all {
 		return nil
 	}
 	p.beginLine()
@@ -35,7 +35,7 @@ func (p *humanPrinter) print(f *finding) error {
 	p.printFrameNumber(f.frame)
 	p.printTime(f)
 	flow, other := "-", ""
-	if f.kind == message.Other || f.kind == message.Broken {
+	if f.kind == message.KindOther || f.kind == message.KindError {
 		flow, other = otherName(f)
 	}
 	if d := f.datagram; d != nil {
@@ -47,25 +47,25 @@ func (p *humanPrinter) print(f *finding) error {
 	}
 	p.endCell()
 	switch f.kind {
-	case message.Other:
+	case message.KindOther:
 		p.addCell(other)
 		if f.needed != 0 {
 			p.addText(f.err.Error())
 		}
-	case message.Broken:
+	case message.KindError:
 		p.addCell("ERROR")
 		if f.needed != 0 {
 			p.addText(f.err.Error())
 		} else {
 			p.addText(errorReason(f.err))
 		}
-	case message.FCN:
+	case message.KindFCN:
 		p.printFCN(f)
-	case message.Proxy:
+	case message.KindProxy:
 		p.printProxy(f)
-	case message.PFC:
+	case message.KindPFC:
 		p.printPFC(f)
-	case message.Pause:
+	case message.KindPause:
 		p.addCell("PAUSE")
 		p.addText(quantaText(f.message.Pause.Quanta))
 	default:
@@ -109,11 +109,11 @@ func (p *humanPrinter) printTime(f *finding) {
 func (p *humanPrinter) printTransport(f *finding) {
 	h := &f.packet.BTH
 	switch f.kind { // the opcode does not tell the notifications apart
-	case message.FastCNP:
+	case message.KindFastCNP:
 		p.addCell("Fast CNP")
-	case message.UnknownOption:
+	case message.KindUnknownOption:
 		p.addCell("unknown option")
-	case message.PPFC:
+	case message.KindPPFC:
 		p.addCell("PPFC " + f.message.PPFC.Type.String())
 	default:
 		p.addCell(p.names.name(h.Opcode))

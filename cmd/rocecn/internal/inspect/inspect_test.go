@@ -285,7 +285,7 @@ func BenchmarkInspect(b *testing.B) {
 
 // The summary counts and names every kind, also kinds that are added later.
 func TestEveryKindIsInTheSummary(t *testing.T) {
-	for kind := message.Other; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
+	for kind := message.KindOther; kind.String() != fmt.Sprintf("Kind(%d)", uint8(kind)); kind++ {
 		var s summary
 		s.add(&finding{record: new(capture.Record), kind: kind})
 		var out bytes.Buffer

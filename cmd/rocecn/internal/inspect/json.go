@@ -45,7 +45,7 @@ func (p *jsonPrinter) appendLine(b []byte, f *finding) []byte {
 		b = append(b, 'Z', '"')
 	}
 	b = appendText(b, `,"kind":"`, f.kind.String())
-	if f.kind == message.Broken {
+	if f.kind == message.KindError {
 		b = appendString(b, `,"error":"`, f.err.Error())
 	}
 	if f.truncated {
@@ -65,20 +65,20 @@ func (p *jsonPrinter) appendLine(b []byte, f *finding) []byte {
 		b = appendIOAMs(append(b, `,"ioam":`...), f.ioam)
 	}
 	switch m := f.message; f.kind {
-	case message.FastCNP:
+	case message.KindFastCNP:
 		b = appendFastCNP(b, &m.FastCNP)
-	case message.UnknownOption:
+	case message.KindUnknownOption:
 		b = appendHexField(b, `,"unknown_option":{"option_type":"0x`, unknownOption(f.packet), 2)
 		b = append(b, '}')
-	case message.FCN:
+	case message.KindFCN:
 		b = appendFCN(b, &m.FCN)
-	case message.Proxy:
+	case message.KindProxy:
 		b = appendProxy(b, &m.Proxy, f.datagram)
-	case message.PPFC:
+	case message.KindPPFC:
 		b = appendPPFC(b, &m.PPFC)
-	case message.PFC:
+	case message.KindPFC:
 		b = appendPFC(b, &m.PFC)
-	case message.Pause:
+	case message.KindPause:
 		b = appendUint(b, `,"pause":{"quanta":`, m.Pause.Quanta)
 		b = append(b, '}')
 	}
@@ -126,7 +126,7 @@ func (p *jsonPrinter) appendTransport(b []byte, f *finding) []byte {
 	b = appendUint(b, `,"resv7":`, h.Resv7)
 	b = appendUint(b, `,"psn":`, h.PSN)
 	b = append(b, '}')
-	if f.kind == message.Data || f.kind == message.Ack {
+	if f.kind == message.KindData || f.kind == message.KindAck {
 		b = appendHeaders(b, h)
 		b = appendUint(b, `,"payload_len":`, uint(f.packet.PayloadLen()))
 	}

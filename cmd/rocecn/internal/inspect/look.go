@@ -62,7 +62,7 @@ func (l *recordDecoder) decodeRecord(r *capture.Record) *finding {
 	f := &l.finding
 	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
 	if !r.Supported() {
-		f.kind, f.err = message.Other, errLinkType
+		f.kind, f.err = message.KindOther, errLinkType
 		return f
 	}
 	m, o := &l.message, r.Options()
@@ -70,7 +70,7 @@ func (l *recordDecoder) decodeRecord(r *capture.Record) *finding {
 	f.walked = &l.frame
 	f.walked.Decode(r.Data, o)
 	l.config.SkipVerify = true // verified below, for data and acknowledgements as well
-	f.err = m.DecodeFrame(f.walked, l.config)
+	f.err = m.DecodeView(f.walked.Outer(), l.config)
 	l.passTunnels()
 	f.kind = m.Kind
 
@@ -93,13 +93,13 @@ func (l *recordDecoder) decodeRecord(r *capture.Record) *finding {
 			f.icrcOK = err == nil
 		}
 	}
-	if o.Cut && (f.kind == message.Broken || f.kind == message.Other) {
+	if o.Cut && (f.kind == message.KindError || f.kind == message.KindOther) {
 		// An error caused by truncation is not an error of the packet.
 		if f.needed = int(min(int64(message.SnapLength(f.walked, l.config)), int64(r.OrigLen))); f.needed != 0 {
 			f.err = fmt.Errorf("truncated by the snapshot length: want %d octets", f.needed)
 		}
 	}
-	if f.kind == message.PFC || f.kind == message.Pause {
+	if f.kind == message.KindPFC || f.kind == message.KindPause {
 		f.truncated = false // only its padding can be missing
 	}
 	if !plain {
@@ -128,9 +128,9 @@ func (l *recordDecoder) passTunnels() {
 	if l.outer || l.frame.Tunnels().Len() == 0 {
 		return
 	}
-	if m.Kind == message.Other { // or only IP in IP stands around it
-		err := m.DecodeInner(&l.frame, l.config)
-		if m.Kind == message.Other {
+	if m.Kind == message.KindOther { // or only IP in IP stands around it
+		err := m.DecodeView(l.frame.Inner(), l.config)
+		if m.Kind == message.KindOther {
 			return
 		}
 		f.err = err

@@ -14,15 +14,15 @@ import (
 // printNotification prints the contents of a notification that the columns do not show.
 func (p *humanPrinter) printNotification(f *finding) {
 	switch f.kind {
-	case message.FastCNP:
+	case message.KindFastCNP:
 		n := &f.message.FastCNP
 		p.addFormatted("from the %v: %v > %v is congested", n.Origin(), n.Dst, n.Option.OriginalDst)
 		if n.Option.Number == 2 {
 			p.addText(traceText(&n.Option.Trace))
 		}
-	case message.UnknownOption:
+	case message.KindUnknownOption:
 		p.addFormatted("option type %v is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
-	case message.PPFC:
+	case message.KindPPFC:
 		n := &f.message.PPFC
 		p.addFormatted("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)
 	}
@@ -105,17 +105,17 @@ func flowText(m *proxymsg.Message) string {
 func (p *humanPrinter) printDeviations(f *finding) {
 	var err error
 	switch m := f.message; f.kind {
-	case message.CNP:
+	case message.KindCNP:
 		err = m.CNP.Validate()
-	case message.FastCNP:
+	case message.KindFastCNP:
 		err = m.FastCNP.Validate()
-	case message.PPFC:
+	case message.KindPPFC:
 		err = m.PPFC.Validate()
-	case message.FCN:
+	case message.KindFCN:
 		err = m.FCN.Validate()
-	case message.Proxy:
+	case message.KindProxy:
 		err = m.Proxy.Validate()
-	case message.PFC:
+	case message.KindPFC:
 		err = m.PFC.Validate()
 	}
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 // learnPairs updates the known queue pairs with a packet, and finds the sender's queue pair of this packet: from the
 // DETH, or from earlier packets.
 func (l *recordDecoder) learnPairs(f *finding) {
-	if l.pairs == nil || f.packet == nil || f.kind != message.Data && f.kind != message.Ack {
+	if l.pairs == nil || f.packet == nil || f.kind != message.KindData && f.kind != message.KindAck {
 		return
 	}
 	p := f.packet

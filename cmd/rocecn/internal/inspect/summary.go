@@ -13,8 +13,9 @@ import (
 
 // summaryKinds are all of them, in the order of the summary.
 var summaryKinds = []message.Kind{
-	message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy,
-	message.UnknownOption, message.PFC, message.Pause, message.Other, message.Broken,
+	message.KindData, message.KindAck, message.KindCNP, message.KindFastCNP, message.KindPPFC, message.KindFCN,
+	message.KindProxy,
+	message.KindUnknownOption, message.KindPFC, message.KindPause, message.KindOther, message.KindError,
 }
 
 // summary counts the findings of all files.
@@ -22,7 +23,7 @@ type summary struct {
 	packets   int
 	first     time.Time // earliest and latest packet
 	last      time.Time
-	kinds     [message.UnknownOption + 1]int
+	kinds     [message.KindUnknownOption + 1]int
 	right     [icrc.Skipped + 1]int // ICRCs, by their coverage
 	wrong     int
 	truncated int
@@ -45,7 +46,7 @@ func (s *summary) add(f *finding) {
 	s.kinds[f.kind]++
 	if f.needed != 0 {
 		s.needed = max(s.needed, f.needed)
-		if f.kind == message.Broken {
+		if f.kind == message.KindError {
 			s.cut++
 		}
 	}
@@ -69,7 +70,7 @@ func (s *summary) print(w io.Writer) {
 	var found []string
 	for _, k := range summaryKinds {
 		n := s.kinds[k]
-		if k == message.Broken {
+		if k == message.KindError {
 			n -= s.cut
 		}
 		if n > 0 {
@@ -91,7 +92,7 @@ func (s *summary) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s: %s\n", cli.Count(s.packets, "packet"), strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
-		right, how, s.wrong, s.truncated, s.kinds[message.Broken]-s.cut)
+		right, how, s.wrong, s.truncated, s.kinds[message.KindError]-s.cut)
 	switch {
 	case s.cut > 0:
 		fmt.Fprintf(w, "truncated before the end of the headers: %d, and possibly other traffic; "+

@@ -175,9 +175,9 @@ func skipReason(d *node.Decision) string {
 		return "not RoCEv2"
 	case d.Reason == node.ReasonDenied:
 		return "ICMPv6 error about nothing that was sent"
-	case d.Packet != message.Data && d.Packet != message.Other && d.Packet != message.Broken:
+	case d.Packet != message.KindData && d.Packet != message.KindOther && d.Packet != message.KindError:
 		return d.Packet.String()
-	case d.Packet == message.Data && d.Reason == node.ReasonBroken:
+	case d.Packet == message.KindData && d.Reason == node.ReasonBroken:
 		return "IOAM trace too long"
 	case d.Reason == node.ReasonAddress:
 		return "from or to an address that is not answered"

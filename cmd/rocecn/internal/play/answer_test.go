@@ -48,7 +48,7 @@ func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
 	t.Helper()
 	require.False(t, r.Cut())
 	require.NoError(t, m.Decode(r.Data, r.Options(), message.Config{}))
-	require.Equal(t, message.FastCNP, m.Kind)
+	require.Equal(t, message.KindFastCNP, m.Kind)
 	coverage := wiretest.Must(icrc.Verify(m.Packet.IP))(t)
 	require.Equal(t, icrc.AsSent, coverage)
 	return m

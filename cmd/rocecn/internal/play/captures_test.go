@@ -64,7 +64,7 @@ func TestSwitchOnCaptures(t *testing.T) {
 					[]any{l["kind"], l["to"], l["option"], l["mark_ecn"]})
 				var m message.Message
 				require.NoError(t, m.Decode(out[i].Data, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
-				require.Equal(t, message.FastCNP, m.Kind)
+				require.Equal(t, message.KindFastCNP, m.Kind)
 				require.Equal(t, switchAddr, m.FastCNP.Src)
 				require.EqualValues(t, row.Uint("infiniband.bth.destqp"), m.FastCNP.CNP.DestQP)
 				require.Equal(t, capture.Raw, out[i].Link)

@@ -59,9 +59,9 @@ func (e *echo) Receive(_ []byte, f *rocev2.Frame, _ node.Event) ([]byte, node.De
 		d.Action, d.Reason = node.ActionRefused, node.ReasonDisabled
 		return nil, d
 	case len(f.Octets()) > 0 && f.Octets()[0] >= 'A':
-		d.Action, d.Message = node.ActionSent, message.CNP
+		d.Action, d.Message = node.ActionSent, message.KindCNP
 		if f.Octets()[0] > 'A' {
-			d.Message = message.FCN
+			d.Message = message.KindFCN
 		}
 	}
 	return f.Octets(), d
@@ -413,19 +413,20 @@ func TestSkipped(t *testing.T) {
 		d    node.Decision
 	}{
 		{"ICMPv6 error of a sender that is not capable", node.Decision{Action: node.ActionLearned}},
-		{"marked only: the sender is not capable", node.Decision{Action: node.ActionMarked, Packet: message.Data}},
-		{"no_method", node.Decision{Action: node.ActionMarked, Packet: message.Data,
+		{"marked only: the sender is not capable", node.Decision{Action: node.ActionMarked, Packet: message.KindData}},
+		{"no_method", node.Decision{Action: node.ActionMarked, Packet: message.KindData,
 			Reason: node.ReasonNoMethod}},
 		{"not RoCEv2", node.Decision{}},
 		{"ICMPv6 error about nothing that was sent", node.Decision{Action: node.ActionRefused,
 			Reason: node.ReasonDenied}},
-		{"ack", node.Decision{Action: node.ActionRefused, Packet: message.Ack, Reason: node.ReasonAcknowledgement}},
-		{"IOAM trace too long", node.Decision{Action: node.ActionRefused, Packet: message.Data,
+		{"ack", node.Decision{Action: node.ActionRefused, Packet: message.KindAck, Reason: node.ReasonAcknowledgement}},
+		{"IOAM trace too long", node.Decision{Action: node.ActionRefused, Packet: message.KindData,
 			Reason: node.ReasonBroken}},
-		{"broken", node.Decision{Action: node.ActionRefused, Packet: message.Broken, Reason: node.ReasonBroken}},
-		{"not_capable", node.Decision{Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonNotCapable}},
+		{"broken", node.Decision{Action: node.ActionRefused, Packet: message.KindError, Reason: node.ReasonBroken}},
+		{"not_capable",
+			node.Decision{Action: node.ActionRefused, Packet: message.KindData, Reason: node.ReasonNotCapable}},
 		{"from or to an address that is not answered", node.Decision{
-			Action: node.ActionRefused, Packet: message.Data, Reason: node.ReasonAddress,
+			Action: node.ActionRefused, Packet: message.KindData, Reason: node.ReasonAddress,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.name, skipReason(&c.d)) })

@@ -46,7 +46,7 @@ func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time
 			l.QP = &d.SrcQP
 		}
 	}
-	if d.Message == message.PPFC && d.Request != node.NoRequest {
+	if d.Message == message.KindPPFC && d.Request != node.NoRequest {
 		us := uint32(d.Pause / time.Microsecond)
 		l.State, l.PauseUS = pause.StateAfter(d.Request).String(), &us
 	}

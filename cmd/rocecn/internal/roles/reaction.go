@@ -104,7 +104,7 @@ func (s *Sender) updateRates(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	}
 	var all [maxTo]reaction.FlowID
 	flows := append(all[:0], reaction.FlowID{Dst: d.Flow.Dst, DestQP: d.Flow.DestQP})
-	if d.Message == message.CNP { // which names the host's queue pair
+	if d.Message == message.KindCNP { // which names the host's queue pair
 		flows = s.pairs.flowsOf(all[:0], d.SrcQP, d.From, now)
 	}
 	rate := s.rates.Line()
@@ -126,7 +126,7 @@ func (s *Sender) countOctets(d *node.Decision, f *rocev2.Frame, now time.Time) {
 	}
 	v := f.Outer()
 	v.Cut = true
-	if _, any := s.rates.Next(now); !any || d.Packet != message.Data || v.Mirrored() || v.Packet(&s.packet) != nil {
+	if _, any := s.rates.Next(now); !any || d.Packet != message.KindData || v.Mirrored() || v.Packet(&s.packet) != nil {
 		return
 	}
 	if p := &s.packet; p.Src == s.pairs.self4 || p.Src == s.pairs.self6 {

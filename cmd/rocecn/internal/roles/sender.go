@@ -128,7 +128,7 @@ func (s *Sender) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, nod
 		s.updateRates(&d, f, e.Now)
 	}
 	if s.translates && d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestSlowDown &&
-		d.Message != message.CNP) {
+		d.Message != message.KindCNP) {
 		out = s.appendCNP(out, &d, e.Now)
 	}
 	return out, d

@@ -308,8 +308,8 @@ func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 // Data reports whether a frame holds RoCEv2 data, in its tunnels but not in a mirrored copy, and returns its sender and
 // whether it is marked: its outermost IP header has CE. It decodes into m.
 func Data(f *rocev2.Frame, m *message.Message) (sender netip.Addr, marked, ok bool) {
-	m.DecodeInner(f, message.Config{SkipVerify: true}) // only data matters
-	if m.Kind != message.Data || f.Inner().Mirrored() {
+	m.DecodeView(f.Inner(), message.Config{SkipVerify: true}) // only data matters
+	if m.Kind != message.KindData || f.Inner().Mirrored() {
 		return sender, false, false
 	}
 	return m.Packet.Src, f.Outer().ECN() == rocev2.CE, true

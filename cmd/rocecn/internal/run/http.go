@@ -122,7 +122,7 @@ var (
 		}
 		return all
 	}()
-	kinds = []message.Kind{message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy}
+	kinds = []message.Kind{message.KindCNP, message.KindFastCNP, message.KindPPFC, message.KindFCN, message.KindProxy}
 )
 
 // formatMetrics returns the metrics. No label contains an address of a packet or a queue pair.

@@ -66,7 +66,7 @@ type kernelProgram interface {
 // kernelCounts are the counters of a kernel program in the terms of the agent.
 type kernelCounts struct {
 	outcomes    [node.ActionRefused + 1]uint64
-	sent        [message.UnknownOption + 1]uint64     // by kind
+	sent        [message.KindUnknownOption + 1]uint64 // by kind
 	rejected    [node.ReasonAmbiguousLabel + 1]uint64 // by reason
 	toSink      uint64
 	transmitted uint64 // packets of toSink that left

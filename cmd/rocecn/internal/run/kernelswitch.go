@@ -187,7 +187,7 @@ func (p *switchProgram) syncRole(_ node.Role, now time.Time) {
 func (p *switchProgram) readCounts() (n kernelCounts) {
 	a := p.Counters()
 	n.outcomes[node.ActionSent], n.outcomes[node.ActionMarked] = a.Copied+a.NotCopied, a.MarkedOnly
-	n.sent[message.FastCNP] = a.Copied + a.NotCopied
+	n.sent[message.KindFastCNP] = a.Copied + a.NotCopied
 	for reason, refused := range map[node.Reason]uint64{
 		node.ReasonBroken: a.Broken, node.ReasonAcknowledgement: a.Acknowledgement,
 		node.ReasonNotification: a.Notification,

@@ -43,7 +43,7 @@ func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 		for i := range packets {
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeEthernet(packets[i].Data))
-			n, err := fastcnp.FromPacket(&p)
+			n, err := fastcnp.FromPacket(&p, fastcnp.CodePoints{})
 			require.NoError(t, err)
 			require.Equal(t, []any{uint32(17), receiver, from, sender},
 				[]any{n.FlowKey().DestQP, n.FlowKey().Dst, p.Src, p.Dst})

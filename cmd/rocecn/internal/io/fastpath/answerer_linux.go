@@ -278,7 +278,7 @@ func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 	if p.DecodeIP(ip) != nil || len(ip) != fastCNPSize {
 		return false
 	}
-	n, err := a.config.FastCNP.CodePoints.FromPacket(&p)
+	n, err := fastcnp.FromPacket(&p, a.config.FastCNP.CodePoints)
 	if err != nil {
 		return false
 	}

@@ -263,7 +263,7 @@ func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
 	case node.ReasonNotification:
 		return &n.Notification
 	case node.ReasonNotOurs:
-		if d.Packet != message.Other { // a notification to another node
+		if d.Packet != message.KindOther { // a notification to another node
 			return &n.Notification
 		}
 	case node.ReasonNoMethod:

@@ -295,7 +295,7 @@ func TestAnswererBehindAQueue(t *testing.T) {
 		require.NoError(t, p.DecodeEthernet(frames[i]))
 		var m message.Message
 		require.NoError(t, m.Decode(frames[i], rocev2.DecodeOptions{}, message.Config{}))
-		require.Equal(t, message.FastCNP, m.Kind)
+		require.Equal(t, message.KindFastCNP, m.Kind)
 		require.NoError(t, m.FastCNP.Validate())
 		require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
 		require.EqualValues(t, p.BTH.DestQP, row.Uint("infiniband.bth.destqp"))

@@ -230,7 +230,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}()
 	l.measure(b)
 	answered := func() uint64 {
-		return role.Counters().Load(node.Count{Action: node.ActionSent, Message: message.FastCNP})
+		return role.Counters().Load(node.Count{Action: node.ActionSent, Message: message.KindFastCNP})
 	}
 	asked <- struct{}{}
 	began, were := <-cpu, answered()

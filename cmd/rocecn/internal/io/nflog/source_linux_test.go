@@ -132,8 +132,8 @@ func TestHost(t *testing.T) {
 			var f rocev2.Frame
 			f.Decode(p.Data, p.Options())
 			var m message.Message
-			require.NoError(t, m.DecodeFrame(&f, message.Config{}))
-			require.Equal(t, message.FastCNP, m.Kind)
+			require.NoError(t, m.DecodeView(f.Outer(), message.Config{}))
+			require.Equal(t, message.KindFastCNP, m.Kind)
 			missing--
 		}
 	}
