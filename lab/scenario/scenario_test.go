@@ -65,7 +65,8 @@ var words = []string{"$star", `"topology": {"kind": "star", "hosts": 9}`,
 func TestWrongKeys(t *testing.T) {
 	many := `"duration": "1ms", "topology": {"kind": "star", "hosts": 9}, "traffic": [` +
 		strings.Repeat(`{"kind": "permutation"},`, 64) + `{"kind": "permutation"}]`
-	for _, c := range append(wiretest.Cases(t, "keys.txt", words...), []string{many, "traffic: a list: want at most 64"}) {
+	cases := append(wiretest.Cases(t, "keys.txt", words...), []string{many, "traffic: a list: want at most 64"})
+	for _, c := range cases {
 		t.Run(c[1], func(t *testing.T) {
 			_, err := Read([]byte("{" + c[0] + "}"))
 			if c[1] == "right" {

@@ -93,33 +93,12 @@ func TestTOML(t *testing.T) {
 
 // Every error names the key and the line.
 func TestWhere(t *testing.T) {
-	for _, c := range []struct{ name, message string }{
-		{"name = 1", "line 1: name: 1: want text"},
-		{"\n\nname = \"a\"\n\nsizes = [1, -1]", "line 5: sizes[1]: -1: want a whole number"},
-		{"# a\n[table]\non = true\n\naddr = \"x\"", `line 5: table.addr: "x" is not an address`},
-		{"[table]\nrules = [\n{n = 1},\n{m = 1}]", "line 2: table.rules[1].m: unknown key"},
-		{"[[items]]\nn = 1\n[[items]]\nn = -2", "line 4: items[1].n: -2: want a whole number"},
-		{"[items]\nn = 1", "items: an object: want a list"},
-		{"[table]\n[table.deep]\nn = 1.0", "line 3: table.deep.n: 1e+00: want a whole number"},
-		{"[table]\n\"on\" = false\ndeep = 1", "line 3: table.deep: 1: want an object"},
-		{"[other]\nn = 1", "line 1: other: unknown key; known are name, every"},
-		{"name = \"a\"\nname = \"b\"", "line 2: bad TOML: "},
-		{"name = \n", "line 1: bad TOML: "},
-		{"name = \"a\"\n[table]\n[table]", "line 3: bad TOML: "},
-		{"share = inf", ": want a number"},
-		{"share = nan", ": want a number"},
-		{"name = 2026-11-23", "line 1: name: 2026-11-23: want text"},
-		{"every = \"-1s\"", `line 1: every: "-1s" is negative`},
-		{"every = [\"1s\", \"2s\"]", "line 1: every: a list of 2: want one value or a list of 3"},
-		{"every = [\"1s\", \"2s\", 3]", "line 1: every[2]: a duration is text"},
-		{"sizes = [4294967296]", "line 1: sizes[0]: 4294967296: want a whole number"},
-		{"a = " + strings.Repeat("[", 100_000), "bad TOML: "},
-		{"[table]\n[[items]]\n[items.deep]\nn = 1", "line 3: items[0].deep: unknown key"},
-		{"[[items]]\n[[items]]\nsenders = \"10.0.0.0\"\n#", `line 3: items[1].senders: "10.0.0.0": want a prefix`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := decode(t, c.name)
-			require.ErrorContains(t, err, c.message)
+	cases := append(wiretest.Cases(t, "wrong.txt", `\n`, "\n"),
+		[]string{"a = " + strings.Repeat("[", 100_000), "bad TOML: "})
+	for _, c := range cases {
+		t.Run(c[1], func(t *testing.T) {
+			_, err := decode(t, c[0])
+			require.ErrorContains(t, err, c[1])
 		})
 	}
 }

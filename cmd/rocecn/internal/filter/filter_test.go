@@ -87,62 +87,12 @@ table inet t {
 }
 
 func TestUsage(t *testing.T) {
-	for _, c := range []struct {
-		args, message string
-	}{
-		{"", `no filter named: want one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host`},
-		{"Border", `"Border": want one of rocev2, notifications, ce, qp, ours, pairs, flows, border, host`},
-		{"ce qp", `arguments left over: qp`},
-		{"ce -nft", `ce: rules are for the border`},
-		{"ours -ip6tables", `ours: rules are for the border`},
-		{"border -tcpdump", `no expression of tcpdump looks through options`},
-		{"ce -bpf -tcpdump", `one of -tcpdump, -bpf, -nft and -ip6tables`},
-		{"ce -link null", `-link: "null" is not one of `},
-		{"qp -qp 16777216", `: want 1 to 0xffffff`},
-		{"qp", `: want 1 to 0xffffff`},
-		{"ce -qp 5", `-qp: for qp only`},
-		{"-cnp rocev2", `-cnp: for border only`},
-		{"ce -fcn-port 4000", `-fcn-port: for notifications and ours and flows and border only`},
-		{"host -proxy-port 4000", `-proxy-port: for notifications and ours and flows and border only`},
-		{"notifications -option-types 0x9e", `-option-types: for border only`},
-		{"ours -fcn-port 65536", `1 to 65535 allowed`},
-		{"border -fcn-port 4791", `4791 is the port of RoCEv2`},
-		{"border -nft -proxy-port 4791 -fcn-port 4000", `4791 is the port of RoCEv2`},
-		{"ours -fcn-port 4791", `4791 is the port of RoCEv2`},
-		{fmt.Sprint("border -fcn-port ", proxymsg.Port), fmt.Sprint("both are ", proxymsg.Port)},
-		{"border -fcn-port 0", `1 to 65535 allowed`},
-		{"border -ip6tables -chain FORWARD;reboot", `-chain: "FORWARD;reboot" is not a name`},
-		{"border -ip6tables -chain $(id)", `-chain: "$(id)" is not a name`},
-		{"border -ip6tables -chain=", `-chain: "" is not a name`},
-		{"border -ip6tables -chain=-F", `-chain: "-F" is not a name`},
-		{"border -ip6tables -chain abcdefghijklmnopqrstuvwxyz012", `is not a name`},
-		{"host -bpf", "host: only nftables can log"},
-		{"host -group 65536", "-group 65536: 0 to 65535 allowed"},
-		{`host -ports a,b"`, `-ports: "b\"" is no name of an interface`},
-		{"host -ports a,", `-ports: "" is no name of an interface`},
-		{"host -ports sixteenletters16", "is no name of an interface"},
-		{"border -group 3", "-group: for host only"},
-		{"ours -table t", "-table: for border and host only"},
-		{"border -link sll", "-link: for -tcpdump and -bpf only"},
-		{"border -ip6tables -link ip", "-link: for -tcpdump and -bpf only"},
-		{"host -link ip", "-link: for -tcpdump and -bpf only"},
-		{"border -table t -bpf", "-table: for -nft only"},
-		{"border -table t -ip6tables", "-table: for -nft only"},
-		{"border -chain INPUT", "-chain: for -ip6tables only"},
-		{"border -table a}", `-table: "a}" is not a name`},
-		{"ours -proxy-port 65536", `1 to 65535 allowed`},
-		{"border -option-types 1", `invalid value "1"`},
-		{"border -option-types 0,0x9e", `invalid value "0,0x9e"`},
-		{"border -option-types 256", `invalid value "256"`},
-		{"border -option-types 0x9e,512", `invalid value "0x9e,512"`},
-		{"border -option-types 0x9e,", `invalid value "0x9e,"`},
-		{"-x", `flag provided but not defined: -x`},
-	} {
-		t.Run(c.args, func(t *testing.T) {
-			status, stdout, stderr := run(strings.Fields(c.args)...)
-			require.Equal(t, 2, status, c.args)
-			require.Empty(t, stdout, c.args)
-			require.Contains(t, stderr, c.message, c.args)
+	for _, c := range wiretest.Cases(t, "usage.txt", "(nothing)", "", "$proxy", fmt.Sprint(proxymsg.Port)) {
+		t.Run(c[0], func(t *testing.T) {
+			status, stdout, stderr := run(strings.Fields(c[0])...)
+			require.Equal(t, 2, status)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c[1])
 		})
 	}
 	status, _, stderr := run("-h")

@@ -83,122 +83,44 @@ func TestDecode(t *testing.T) {
 
 // Every error in a configuration names the key.
 func TestMalformed(t *testing.T) {
-	for _, c := range []struct{ octets, message string }{
-		{``, `bad JSON: unexpected end of JSON input`},
-		{`{`, `bad JSON: unexpected end of JSON input`},
-		{`{"level": 1,}`, `bad JSON: invalid character '}'`},
-		{`{"level" 1}`, `bad JSON: invalid character '1'`},
-		{`{} {}`, `bad JSON: invalid character '{' after top-level value`},
-		{strings.Repeat("[", 1_000_000), `exceeded max depth`},
-		{`[]`, `want an object`},
-		{`null`, `want an object`},
-		{`true`, `want an object`},
-		{`{"enabled": "true"}`, `enabled: "true": want true or false`},
-		{`{"enabled": 1}`, `enabled: 1: want true or false`},
-		{`{"enabled": null}`, `enabled: null: want true or false`},
-		{`{"Enabled": true}`, `Enabled: unknown key; known are enabled, option_types, `},
-		{`{"unnamed": 1}`, `unnamed: unknown key`},
-		{`{"": 1}`, `unknown key`},
-		{`{"common": {}}`, `common: unknown key`},
-		{`{"level": 1, "level": 1}`, `level: is given twice`},
-		{`{"rate": {"burst": 1, "burst": 1}}`, `rate.burst: is given twice`},
-		{`{"level": 256}`, "level: 256: want a whole number from 0 to 255"},
-		{`{"level": -1}`, "level: -1: want a whole number from 0 to 255"},
-		{`{"level": 1.5}`, "level: 1.5: want a whole number from 0 to 255"},
-		{`{"level": "1"}`, `level: "1": want a number`},
-		{`{"port": 65536}`, "port: 65536: want a whole number from 0 to 65535"},
-		{`{"node": 4294967296}`, "node: 4294967296: want a whole number from 0 to 4294967295"},
-		{`{"large": 18446744073709551616}`,
-			"large: 18446744073709551616: want a whole number from 0 to 18446744073709551615"},
-		{`{"flows": -1}`, `flows: -1: want a whole number from 0 to 2147483647`},
-		{`{"flows": 2147483648}`, `flows: 2147483648: want a whole number`},
-		{`{"flows": []}`, `flows: a list: want a number`},
-		{`{"method": 1}`, `method: 1: want text`},
-		{`{"interval": 50}`, `interval: a duration is text, as in "50us"`},
-		{`{"interval": "50"}`, `interval: "50" is not a duration, as in "50us"`},
-		{`{"interval": ""}`, `interval: "" is not a duration`},
-		{`{"interval": "-1s"}`, `interval: "-1s" is negative`},
-		{`{"self": "192.0.2.1"}`, `self: "192.0.2.1": want a list`},
-		{`{"self": [1]}`, `self[0]: an address is text`},
-		{`{"self": ["192.0.2.1", "192.0.2"]}`, `self[1]: "192.0.2" is not an address`},
-		{`{"self": ["::ffff:192.0.2.1"]}`,
-			`self[0]: "::ffff:192.0.2.1" is not an address, or has a zone or is IPv4-mapped`},
-		{`{"self": ["fe80::1%eth0"]}`, `self[0]: "fe80::1%eth0" is not an address, or has a zone`},
-		{`{"accept": [""]}`, `accept[0]: "": want a prefix, as in "2001:db8::/32"`},
-		{`{"accept": ["192.0.2.1"]}`, `accept[0]: "192.0.2.1": want a prefix`},
-		{`{"accept": ["192.0.2.0/33"]}`, `accept[0]: "192.0.2.0/33": want a prefix`},
-		{`{"accept": [1]}`, `accept[0]: 1: want a prefix as text`},
-		{`{"rate": 5}`, `rate: 5: want an object`},
-		{`{"rate": {"per_second": -1}}`, `rate.per_second: -1: want a number of 0 or more`},
-		{`{"rate": {"per_second": 1e999}}`, `rate.per_second: 1e999: want a number of 0 or more`},
-		{`{"rate": {"per_second": "1"}}`, `rate.per_second: "1": want a number`},
-		{`{"rate": {"per second": 1}}`, `rate.per second: unknown key; known are per_second, burst`},
-		{`{"rules": [{}, {"sender": "::/0"}]}`, `rules[1].sender: unknown key; known are senders, proxy`},
-		{`{"rules": [{"senders": "::"}]}`, `rules[0].senders: "::": want a prefix`},
-		{`{"option_types": [true]}`, `option_types[0]: true: want text`},
-		{`{"option_types": [256]}`, `option_types[0]: "256" is not an option type, as in 158 or "0x9e"`},
-	} {
-		t.Run(c.octets, func(t *testing.T) {
-			require.ErrorContains(t, decode([]byte(c.octets), new(rehearsal)), c.message)
-		})
+	cases := append(wiretest.Cases(t, "malformed.txt", "(nothing)", ""),
+		[]string{strings.Repeat("[", 1_000_000), `exceeded max depth`})
+	for _, c := range cases {
+		t.Run(c[1], func(t *testing.T) { require.ErrorContains(t, decode([]byte(c[0]), new(rehearsal)), c[1]) })
 	}
 }
 
 func TestCommon(t *testing.T) {
-	for _, c := range []struct{ octets, message string }{
-		{`{}`, ``},
-		{fmt.Sprintf(`{"option_types": [], "fcn_port": %d, "proxy_port": %d}`, proxymsg.Port, fcn.Port), ``},
-		{`{"option_types": ["0x8a"]}`, ``},
-		{`{"option_types": [128, 159]}`, ``},
-		{`{"option_types": [30]}`, `option_types[0]: 0x1e: want act bits 10 and chg bit 0, which is 0x80 to 0x9f`},
-		{`{"option_types": [158, 190]}`,
-			`option_types[1]: 0xbe: want act bits 10 and chg bit 0, which is 0x80 to 0x9f`},
-		{`{"option_types": [158, 158, 158]}`, `option_types: one type for both options, or two`},
-		{`{"fcn_port": 0}`, `fcn_port: 1 to 65535 allowed`},
-		{`{"proxy_port": 4791}`, `proxy_port: 4791 is the port of RoCEv2`},
-		{`{"fcn_port": 4789}`, `fcn_port: 4789 is the port of a tunnel`},
-		{fmt.Sprintf(`{"proxy_port": %d}`, fcn.Port), fmt.Sprintf(`proxy_port: %d: FCN and proxy`, fcn.Port)},
-		{fmt.Sprintf(`{"fcn_port": %d}`, proxymsg.Port), fmt.Sprintf(`fcn_port: %d: FCN and proxy`, proxymsg.Port)},
-	} {
-		t.Run(c.octets, func(t *testing.T) {
+	ports := []string{"$fcn", fmt.Sprint(fcn.Port), "$proxy", fmt.Sprint(proxymsg.Port)}
+	for _, c := range wiretest.Cases(t, "common.txt", ports...) {
+		t.Run(c[0], func(t *testing.T) {
 			var got common
-			require.NoError(t, decode([]byte(c.octets), &got))
+			require.NoError(t, decode([]byte(c[0]), &got))
 			_, err := got.messageConfig()
-			if c.message == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, c.message)
-			}
+			requireMessage(t, err, c[1])
 		})
 	}
 }
 
+// requireMessage requires an error with this message, or none if the message is "right".
+func requireMessage(t *testing.T, err error, message string) {
+	t.Helper()
+	if message == "right" {
+		require.NoError(t, err)
+	} else {
+		require.ErrorContains(t, err, message)
+	}
+}
+
 func TestOwnAddresses(t *testing.T) {
-	for _, c := range []struct{ octets, message string }{
-		{`["192.0.2.1", "2001:db8::1"]`, ``},
-		{`["2001:db8::1"]`, ``},
-		{`[]`, `self: an enabled role needs its own address`},
-		{`["192.0.2.1", "192.0.2.2"]`, `self[1]: 192.0.2.2 is the second of its family`},
-		{`["::1"]`, `self[0]: ::1 is not a unicast address that others can reach`},
-		{`["2001:db8::1", "127.0.0.1"]`, `self[1]: 127.0.0.1 is not a unicast address`},
-		{`["0.0.0.0"]`, `self[0]: `},
-		{`["::"]`, `self[0]: `},
-		{`["ff02::1"]`, `self[0]: `},
-		{`["224.0.0.1"]`, `self[0]: `},
-		{`["255.255.255.255"]`, `self[0]: `},
-		{`["fe80::1"]`, `self[0]: `},
-	} {
-		t.Run(c.octets, func(t *testing.T) {
+	for _, c := range wiretest.Cases(t, "addresses.txt") {
+		t.Run(c[0], func(t *testing.T) {
 			var got struct {
 				Self ownAddresses `json:"self"`
 			}
-			require.NoError(t, decode([]byte(`{"self": `+c.octets+`}`), &got))
+			require.NoError(t, decode([]byte(`{"self": `+c[0]+`}`), &got))
 			_, _, err := got.Self.splitFamilies("self", true)
-			if c.message == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, c.message)
-			}
+			requireMessage(t, err, c[1])
 		})
 	}
 }

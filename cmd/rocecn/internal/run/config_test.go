@@ -138,174 +138,19 @@ senders = [{ prefix = "::/0", send = "cnp" }]
 	require.NoError(t, err)
 	_, err = parseFile([]byte(learns))
 	require.NoError(t, err)
-	for _, c := range []struct{ in, old, new, message string }{
-		{proxy, `accept = ["2001:db8::/32"]`, ``, `line 9: role.proxy.accept: missing: without it no`},
-		{proxy, `senders = `, `#`, `line 9: role.proxy.senders: missing: without senders the proxy`},
-		{strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1), "[role.proxy]", second,
-			`line 11: source.c.listen[1]: source.a has [::1]:9 already`},
-		{strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1), "[role.proxy]",
-			"[source.c]\ntype = \"nflog\"\ngroup = 7\n[role.proxy]", `line 11: source.c.group: source.b has 7 already`},
-		{proxy, `[::1]:9`, `[ff02::1%lo]:9`, `line 3: source.a.listen[0]: ff02::1%lo: want the address of one`},
-		{proxy, `[::1]:9`, `224.0.0.1:9`, `line 3: source.a.listen[0]: 224.0.0.1: want the address of one`},
-		{proxy, `[::1]:9`, `[fe80::1]:9`, `line 3: source.a.listen[0]: fe80::1 is link-local: want a zone,`},
-		{proxy, "\"udp\"\nlisten = [\"[::1]:9\"]", "\"icmpv6\"\nlisten = [\"fe80::1\"]",
-			`line 3: source.a.listen[0]: fe80::1 is link-local: want a zone,`},
-		{proxy, `"raw"`, "\"raw\"\ndevice = \"any\"", `line 9: sink.b.device: any: want the name of one interface`},
-		{proxy, `"raw"`, "\"packet\"\ninterface = \"any\"\nneighbour = \"02:00:00:00:00:01\"",
-			`line 9: sink.b.interface: any: want the name of one interface`},
-		{proxy, `"raw"`, "\"packet\"\ninterface = \"eth0\"\nneighbour = \"33:33:00:00:00:01\"",
-			`line 10: sink.b.neighbour: 33:33:00:00:00:01: want the address`},
-		{proxy, `"raw"`, "\"packet\"\ninterface = \"eth0\"\nneighbour = \"00:00:00:00:00:00\"",
-			`line 10: sink.b.neighbour: 00:00:00:00:00:00: want the address of a neighbour`},
-		{good, `["eth0"]`, "[\"eth0\"]\nsnap = 20", `line 4: source.a.snap: 20: want 0 or at least 40 bytes`},
-		{proxy, "[role.proxy]", "[role.pause]\nenabled = true\nsources = [\"b\"]\n" +
-			"self = [\"2001:db8::5\"]\n[role.proxy]",
-			`line 9: role.pause.accept: missing: without it no node's notifications count`},
-		{proxy, "[role.proxy]", "[role.receiver]\nenabled = true\nsources = [\"b\"]\nsink = \"b\"\n" +
-			"self = [\"2001:db8::5\"]\n[role.proxy]", `line 9: role.receiver.learn: missing: without it, and`},
-		{learns, `accept`, `#`, `role.ingress.accept: missing: without it no node's FCNs count`},
-		{learns, `cnp =`, `#`, `role.ingress.cnp: missing: without an address of its own`},
-		{learns, `"learn"`, `"guess"`, `role.ingress.labels: "guess" is neither assign nor learn`},
-		{learns, `"learn"`, `"assign"`, `role.ingress.tunnel.dst: an IPv6 unicast address`},
-		{learns, `src = "2001:db8:fe::1"`, `src = "192.0.2.1"`, `role.ingress.tunnel.src: an IPv6 unicast address`},
-		{learns, ` }`, `, type = "srv6" }`, `role.ingress.tunnel.type: others encapsulate with labels "learn": src`},
-		{learns, ` }`, `, dst = "2001:db8::1" }`, `role.ingress.tunnel.dst: others encapsulate`},
-		{learns, ` }`, `, segments = [] }`, `role.ingress.tunnel.segments: others encapsulate`},
-		{learns, ` }`, `, vni = 1 }`, `role.ingress.tunnel.vni: others encapsulate`},
-		{learns, ` }`, `, reduced = true }`, `role.ingress.tunnel.reduced: others encapsulate`},
-		{learns, "labels", "quarantine = \"1s\"\nlabels", `role.ingress.quarantine: labels rest that the role gives`},
-		{learns, "labels", "seed = 1\nlabels", `role.ingress.seed: it is for labels that the role gives`},
-		{learns, `["eth0"]`, "[\"eth0\"]\nfilter = \"rocev2\"",
-			`line 7: role.ingress.observe: no source of packets that leave in tunnels: want one of type packet`},
-		{learns, `["eth0"]`, "[\"eth0\"]\ndirection = \"in\"",
-			`line 7: role.ingress.observe: no source of packets that leave in tunnels: want one of type packet`},
-		{good, `"packet"`, `"pakcet"`, `line 2: source.a.type: "pakcet" is not one of capture, icmpv6, nflog, `},
-		{good, `type = "packet"`, ``, `line 1: source.a.type: missing`},
-		{good, `type = "packet"`, `type = 1`, `line 2: source.a.type: 1: want text`},
-		{good, `interfaces = ["eth0"]`, ``, `line 1: source.a.interfaces: missing`},
-		{good, `["eth0"]`, `[""]`, `line 3: source.a.interfaces[0]: "": want a name`},
-		{good, `["eth0"]`, `["eth0", "eth0"]`, `line 3: source.a.interfaces[1]: eth0 is named twice`},
-		{good, `["eth0"]`, `["eth0", "any"]`, `line 3: source.a.interfaces[1]: any: want no other interface with`},
-		{good, `["eth0"]`, `["eth 0"]`, `line 3: source.a.interfaces[0]: "eth 0": want the name of an interface`},
-		{good, `["eth0"]`, `["eth/0"]`, `line 3: source.a.interfaces[0]: "eth/0": want the name of an interface`},
-		{good, `["eth0"]`, `[".."]`, `line 3: source.a.interfaces[0]: "..": want the name of an interface`},
-		{good, `["eth0"]`, "[\"eth0\"]\nfilter = \"qp\"", `line 4: source.a.filter: "qp": want rocev2,`},
-		{good, `["eth0"]`, "[\"eth0\"]\ndirection = \"up\"", `line 4: source.a.direction: "up": want both, in or out`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlisten = []", `line 4: source.a.listen: unknown key; known are type`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevel = 0", `line 4: source.a.level: 0: want 1 to 7`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevel = 8", `line 4: source.a.level: 8: want 1 to 7`},
-		{deep, `group = 1`, "group = 1\nlevels = [2, 2]", `line 4: source.a.levels[1]: 2: want rising depths`},
-		{deep, `group = 1`, "group = 1\nlevels = [0]", `line 4: source.a.levels[0]: 0: want rising depths`},
-		{deep, `group = 1`, "group = 1\nlevels = [1,2,3,4,5,6,7,8]", `source.a.levels: 8 values: want at most 7`},
-		{deep, `group = 1`, "group = 1\nlevels = [2]\ndown = [3]", `source.a.down[0]: 3: want at most the depth at`},
-		{deep, `group = 1`, "group = 1\nlevels = [4]\ndown = []", `source.a.down: 0 values: want 1, one for each`},
-		{good, `"raw"`, `"row"`, `line 5: sink.b.type: "row" is not one of capture, packet, raw`},
-		{good, `"raw"`, `"packet"`, `line 4: sink.b.neighbour: missing`},
-		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00\"",
-			`line 6: sink.b.neighbour: "02:00": want a hardware address, as in 02:00:00:00:00:01`},
-		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00:00:00:00:01\"", `line 4: sink.b.interface: missing`},
-		{good, "self", "limits = \"some\"\nself", `role.switch.limits: "some": want none; limits have keys of their`},
-		{good,
-			`"raw"`, "\"raw\"\nper_second = -1", "line 6: sink.b.per_second: -1: want a whole number from 0 to"},
-		{good, `"raw"`, "\"raw\"\ndscp = 64", `line 6: sink.b.dscp: 64: want 0 to 63`},
-		{good, `["a"]`, `["c"]`, `line 8: role.switch.sources[0]: there is no [source.c]`},
-		{good, `["a"]`, `["a", "a"]`, `line 8: role.switch.sources[1]: a is named twice`},
-		{good, `["a"]`, "[\"a\"]\nobserve = [\"a\"]", `line 9: role.switch.observe[0]: a is one of sources`},
-		{good, `["a"]`, `[]`, `line 8: role.switch.sources: missing: want at least one source for an enabled role`},
-		{good, `"b"`, `"c"`, `line 9: role.switch.sink: there is no [sink.c]`},
-		{good, `sink = "b"`, ``, `line 6: role.switch.sink: missing`},
-		{good, `self = ["2001:db8::5"]`, ``, `line 6: role.switch.self: an enabled role needs its own address`},
-		{good, `enabled = true`, "enabled = true\nmode = \"cpu\"", `role.switch.mode: "cpu": want agent or kernel`},
-		{good, `enabled = true`, "enabled = true\nmode = \"kernel\"", `role.switch.sink: the kernel sends by its`},
-		{good, `[role.switch]`, `[rolle.switch]`, `line 6: rolle: unknown key; known are agent, source, sink, role`},
-		{good, `[role.switch]`, `[role.swich]`, `line 6: role.swich: no such role; known are border, ingress, `},
-		{good, `[sink.b]`, "[agent]\nhttps = \"\"\n[sink.b]", `line 5: agent.https: unknown key; known are http, `},
-		{good, `[sink.b]`, "[agent]\npprof = true\n[sink.b]", `line 5: agent.pprof: want also http, the address`},
-		{good, `[sink.b]`, "[agent]\nlog.level = \"all\"\n[sink.b]", `line 5: agent.log.level: "all": want debug,`},
-		{good, `[sink.b]`, "[agent.log]\nformat = \"xml\"\n[sink.b]", `line 5: agent.log.format: "xml": want text`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [2]", `line 4: source.a.levels: type packet does not report queue`},
-		{good, `["eth0"]`, `["a234567890123456"]`, `line 3: source.a.interfaces[0]: "a234567890123456" has 16`},
-		{kernel, `["eth0"]`, `["a234567890123456"]`, `source.a.interfaces[0]: "a234567890123456" has 16`},
-		{kernel, `["eth0"]`, `["any"]`, `source.a.interfaces[0]: any: want names of interfaces, which have`},
-		{good, `"raw"`, "\"raw\"\ndevice = \"a234567890123456\"", `line 6: sink.b.device: "a234567890123456" has 16`},
-		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:0\"]",
-			`line 3: source.a.listen[0]: port 0`},
-		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:9\", \"[::1]:9\"]",
-			`line 3: source.a.listen[1]: [::1]:9 is named twice`},
-		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"icmpv6\"\nlisten = [\"::1\", \"::1\"]",
-			`line 3: source.a.listen[1]: ::1 is named twice`},
-		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\nsink = \"b\"\n[role.switch]",
-			`line 9: role.border.sink: the kernel forwards packets across the border`},
-		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
-			"interfaces = [\"wan0\\\" drop\"]\n[role.switch]",
-			`line 9: role.border.interfaces[0]: "wan0\" drop": want the name`},
-		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
-			"interfaces = [\"wan0\", \"wan0\"]\n[role.switch]", `role.border.interfaces[1]: wan0 is named twice`},
-		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
-			"interfaces = [\"any\"]\n[role.switch]", `line 9: role.border.interfaces[0]: any: want names of`},
-		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nft\"\n" +
-			"interfaces = [\"s*\"]\n[role.switch]", `line 9: role.border.interfaces[0]: "s*": want the name of an`},
-		{good, `[role.switch]`, "[role.border]\nenabled = true\ninstall = \"nfs\"\n[role.switch]",
-			`line 8: role.border.install: "nfs": want none or nft`},
-		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:9\"]",
-			`line 8: role.switch.sources[0]: a switch answers data packets, and type udp gives none`},
-		{good, `"::/0"`, `"fd00::/8", method = "ppfc" }, { senders = "fd00::1/8"`,
-			`line 12: role.switch.methods[1].senders: fd00::/8 has a rule already`},
-		{good, "[sink.b]", "[role.proxy]\nenabled = true\n" +
-			"sources = [\"a\"]\nsink = \"b\"\nself = [\"2001:db8::5\"]\n" +
-			"accept = [\"::/0\"]\n" +
-			"senders = [{ prefix = \"::/0\", send = \"cnp\" }, { prefix = \"::/0\", send = \"ppfc\" }]\n[sink.b]",
-			`line 10: role.proxy.senders[1].prefix: ::/0 has a rule already`},
-		{good, methods, ``, `line 6: role.switch.methods: missing`},
-		{good, `[sink.b]`, "[agent]\nhttp = \"nonsense\"\n[sink.b]", `line 5: agent.http: "nonsense": want an IP`},
-		{good, `[sink.b]`, "[agent]\nhttp = \"host:9479\"\n[sink.b]", `agent.http: "host:9479": want an IP address`},
-		{good, `[sink.b]`, "[agent]\nhttp = \"[::1]:http\"\n[sink.b]", `agent.http: "[::1]:http": want an IP`},
-		{good, `[role.switch]`, "[role.sender]\nenabled = true\nas = \"cnp\"\nsources = [\"a\"]\n" +
-			"self = [\"2001:db8::5\"]\n[role.switch]", `line 6: role.sender.sink: missing: want the sink for CNPs`},
-		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
-			"line 8: role.switch.sources[0]: type packet: want qdisc, since the kernel only watches queues"},
-		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
-		{kernel, `levels = [5]`, "levels = [5]\nlevel = 3", `source.a.level: the depth of the queue is known`},
-		{kernel, methods, ``, `role.switch.methods: missing`},
-		{kernel, methods, methods + "\nport = 3", `role.switch.port: the kernel cannot do that`},
-		{kernel, methods, methods + "\npause_us = 3", `role.switch.pause_us: the kernel cannot do that`},
-		{kernel, methods, methods + "\nlevel = 3", `role.switch.level: the kernel cannot do that`},
-		{learns, `"packet"` + "\ninterfaces = [\"eth0\"]", "\"qdisc\"\ninterfaces = [\"eth0\"]\nlevels = [5]",
-			"line 7: role.ingress.observe: no source of packets that leave in tunnels: want one of type packet"},
-		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: Fast CNPs need an IPv6 address`},
-		{kernel, `"fastcnp"`, `"ppfc"`,
-			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
-		{kernel, methods, `methods = [{ senders = "192.0.2.0/24", method = "fastcnp" }]`,
-			`role.switch.methods[0].method: 192.0.2.0/24: there are no Fast CNPs over IPv4`},
-		{strings.Replace(kernel, `["a"]`, "[\"a\"]\nobserve = [\"c\"]", 1), "[role.switch]",
-			"[source.c]\ntype = \"nflog\"\ngroup = 1\n[role.switch]",
-			"line 13: role.switch.observe[0]: type nflog: want icmpv6, since the kernel learns only which hosts"},
-		{kernel, "[role.switch]", other,
-			`role.switch[1].sources[0]: role.switch[0] has eth0 already: both would answer`},
-		{translates, `"cnp"`, `"log"`, `role.sender.as: "log": want "cnp", since the kernel makes CNPs alone`},
-		{translates, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.sender.self: the kernel needs an IPv6 address`},
-		{translates, `self`, "rate = { per_second = 1 }\nself", `role.sender.rate: the kernel cannot do that`},
-		{translates, `self`, "per_source = \"1s\"\nself", `role.sender.per_source: the kernel cannot do that`},
-		{translates, `self`, "allow_tunnel = true\nself", `role.sender.allow_tunnel: the kernel cannot do that`},
-		{translates, `self`, "sink = \"b\"\nself", `role.sender.sink: the kernel passes CNPs on by itself: want no`},
-		{translates, `["a"]`, `["a", "d"]`, `role.sender.sink: missing: want the sink for CNPs that the agent builds`},
-		{translates, `["a"]`, `["d"]`, `role.sender.sources: none of type packet: want one where Fast CNPs arrive`},
-		{translates, `["eth0"]`, `["any"]`, `role.sender.sources[0]: any: want names of interfaces, which the`},
-		{translates, `["eth0"]`, "[\"eth0\"]\nfilter = \"rocev2\"", `source.a.filter: not supported by the kernel`},
-		{translates, `["eth0"]`, "[\"eth0\"]\ndirection = \"out\"", `source.a.direction: not supported by the`},
-		{translates, `["eth0"]`, "[\"eth0\"]\nsnap = 64", `source.a.snap: not supported by the kernel for`},
-		{translates, `["eth0"]`, "[\"eth0\"]\nblocks = true", `source.a.blocks: not supported by the kernel for`},
-		{kernel, `[5]`, "[5]\nlevel = 4", `line 4: source.a.level: the depth of the queue is known`},
-		{kernel, `[5]`, "[5]\nper_flow = \"1s\"", `line 4: source.a.per_flow: not supported by the kernel for`},
-		{kernel, `[5]`, "[5]\ntunnels = true", `line 4: source.a.tunnels: not supported by the kernel for`},
-		{kernel, `["eth0"]`, `["eth0", "eth0"]`, `source.a.interfaces[1]: eth0 is named twice`},
-	} {
-		t.Run(c.in, func(t *testing.T) {
-			require.Contains(t, c.in, c.old)
-			_, err := parseFile([]byte(strings.Replace(c.in, c.old, c.new, 1)))
-			require.ErrorContains(t, err, c.message)
+	files := map[string]string{"good": good, "kernel": kernel, "deep": deep, "learns": learns, "translates": translates,
+		"proxy": proxy, "proxy of a, b and c": strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1),
+		"kernel that observes c": strings.Replace(kernel, `["a"]`, "[\"a\"]\nobserve = [\"c\"]", 1)}
+	for _, c := range wiretest.Cases(t, "wrong.txt", "(nothing)", "", `\n`, "\n") {
+		in, old, replacement, message := files[c[0]], c[1], c[2], c[3]
+		t.Run(message, func(t *testing.T) {
+			require.Contains(t, in, old)
+			_, err := parseFile([]byte(strings.Replace(in, old, replacement, 1)))
+			require.ErrorContains(t, err, message)
 		})
 	}
+	_, err = parseFile([]byte(strings.Replace(kernel, "[role.switch]", other, 1)))
+	require.ErrorContains(t, err, `role.switch[1].sources[0]: role.switch[0] has eth0 already: both would answer`)
 }
 
 // A port has one switch in the kernel, as two would answer twice.
@@ -698,41 +543,10 @@ reaction = { line = 1_000_000_000, rtt = "1ms" }
 		"role.sender: the kernel slows flows down that leave by eth0, eth1, where fq "+
 			"is installed unless another qdisc was configured\nnot used: sink.b\n"+
 			"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW\n")
-	const keys = `sources = ["a"]
-self = ["2001:db8::a"]
-reaction = { line = 1_000_000_000, rtt = "1ms" }
-`
-	for _, c := range []struct{ old, new, message string }{
-		{"act = \"shape\"\ninstall = \"fq\"\ninterfaces = [\"eth0\", \"eth1\"]", `act = "slow"`,
-			`role.sender.act: "slow" is neither report nor shape`},
-		{`"fq"`, `"nft"`, `role.sender.install: "nft": want none or fq`},
-		{`"shape"`, `"report"`, `role.sender.install: fq: want act = "shape"`},
-		{`act = "shape"` + "\n" + `install = "fq"`, ``, `role.sender.interfaces: want act = "shape"`},
-		{`interfaces = ["eth0", "eth1"]`, ``, `role.sender.interfaces: missing`},
-		{`"eth1"`, `"eth0"`, `role.sender.interfaces[1]: eth0 is named twice`},
-		{`["eth0", "eth1"]`, `["any"]`, `role.sender.interfaces[0]: any: want names of interfaces`},
-		{`reaction = { line = 1_000_000_000, rtt = "1ms" }`, ``, `role.sender.reaction: missing: how flows slow down`},
-		{`"shape"`, "\"shape\"\nas = \"cnp\"\nsink = \"b\"", `role.sender.act: shape slows flows of this host down`},
-		{`"shape"`, "\"shape\"\nmode = \"kernel\"", `role.sender.reaction: the kernel cannot do that`},
-		{`line = 1_000_000_000`, `line = 0`, `role.sender.reaction.line: 0: want 1 to 2^50 bits a second`},
-		{`line`, `min = 999, line`, `role.sender.reaction.min: 999: want at least 1000 bits a second`},
-		{`line`, `min = 2_000_000_000, line`, `role.sender.reaction.min: 2000000000: want 1 to the line rate`},
-		{`line`, `max_flows = 65_537, line`, `role.sender.reaction.max_flows: 65537: want 0 to 65536`},
-		{`line`, `kind = "swift", line`, `role.sender.reaction.kind: "swift" is neither paper nor`},
-		{`line`, `max_pause = "1s", line`, `role.sender.reaction.max_pause: 1s: want 0 to 65.535ms`},
-		{`"1ms"`, `"2h"`, `role.sender.reaction.rtt: 2h0m0s: want more than 0, at most 1h`},
-		{`line`, `bandwidth = 2_000_000_000_000_000, line`,
-			`role.sender.reaction.bandwidth: 2000000000000000: want at most`},
-		{`line`, `additive = 2_000_000_000_000_000, line`,
-			`role.sender.reaction.additive: 2000000000000000: want 1 to 2^50`},
-		{`line`, `hyper = 2_000_000_000_000_000, line`, `role.sender.reaction.hyper: 2000000000000000: want at most`},
-		{`line`, `rate = 5, line`, `role.sender.reaction.rate: unknown key`},
-		{`[role.sender]`, "[[role.sender]]\nenabled = true\nact = \"shape\"\ninterfaces = [\"eth1\"]\n" + keys +
-			"[[role.sender]]", `role.sender[1].interfaces[1]: role.sender[0] has eth1 already`},
-	} {
-		require.Contains(t, good, c.old)
-		_, err := parseFile([]byte(strings.Replace(good, c.old, c.new, 1)))
-		require.ErrorContains(t, err, c.message)
+	for _, c := range wiretest.Cases(t, "shaping.txt", "(nothing)", "", `\n`, "\n") {
+		require.Contains(t, good, c[0])
+		_, err := parseFile([]byte(strings.Replace(good, c[0], c[1], 1)))
+		require.ErrorContains(t, err, c[2])
 	}
 	_, err = parseFile([]byte(strings.Replace(good, "enabled = true", "enabled = false", 1)))
 	require.NoError(t, err, "off")
