@@ -59,7 +59,7 @@ func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 	m.clock.seen(now)
 	m.learnedCount, m.users, m.accepted, m.hasEnded = 0, [ways]uint32{}, 0, false
 	op := o.Opcode
-	if !op.IsKnown() || op == bth.CNP {
+	if !op.IsKnown() || op == bth.CNP || o.Rejected {
 		return 0
 	}
 	k := &o.Flow

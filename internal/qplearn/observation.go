@@ -3,6 +3,7 @@ package qplearn
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -19,11 +20,14 @@ type Observation struct {
 	PSN      uint32
 	DMA      uint32 // DMA length of the RETH, octets
 	Payload  uint32 // octets, without pad
+	Rejected bool   // the packet has a wrong ICRC, so that its receiver drops it
 
 	CM Exchange // of a packet of connection management
 }
 
-// Set fills all of o from a packet in a domain.
+// Set fills all of o from a packet in a domain. It verifies the ICRC of responses and of connection
+// management, which are the evidence for pairs, unless the packet is truncated or was not decoded
+// from octets.
 func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	*o = Observation{
 		Flow:    flowtable.KeyOf(p.Src, p.Dst, p.BTH.DestQP&flowtable.MaxQP, domain),
@@ -33,8 +37,13 @@ func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	if n := p.PayloadLen(); n > 0 {
 		o.Payload = uint32(n)
 	}
-	if p.BTH.DestQP == cm.QP {
+	management := p.BTH.DestQP == cm.QP
+	if management {
 		o.CM.Set(p)
+	}
+	if (management || response(o.Opcode)) && !p.Truncated && len(p.IP) > 0 {
+		_, err := icrc.Verify(p.IP)
+		o.Rejected = err != nil
 	}
 }
 
