@@ -17,16 +17,65 @@ type Answers struct {
 	FCN      uint64 // FCNs, sent to the ingress PE of the flow
 	Proxy    uint64 // messages sent to a proxy of the sender
 
+	// Wrong counts answers that their receiver dropped because of a wrong ICRC, or for FCN and
+	// Proxy a wrong UDP checksum. They count nowhere else.
+	Wrong WrongAnswers
+
 	naks [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
 	last int64                               // time of the last packet, nanoseconds since 1970
 	any  bool
 }
 
 // counters returns pointers to all counters.
-func (a *Answers) counters() [12]*uint64 {
-	n := &a.naks
+func (a *Answers) counters() [20]*uint64 {
+	n, w := &a.naks, &a.Wrong
 	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.FastCNPs, &a.PPFC, &a.FCN,
-		&a.Proxy}
+		&a.Proxy, &w.ACKs, &w.NAKs, &w.RNRNAKs, &w.CNPs, &w.FastCNPs, &w.PPFC, &w.FCN, &w.Proxy}
+}
+
+// WrongAnswers counts answers that cannot be believed, by kind as in [Answers]. NAKs have all codes.
+type WrongAnswers struct {
+	ACKs     uint64 `json:"acks"`
+	NAKs     uint64 `json:"naks"`
+	RNRNAKs  uint64 `json:"rnr_naks"`
+	CNPs     uint64 `json:"cnps"`
+	FastCNPs uint64 `json:"fast"`
+	PPFC     uint64 `json:"ppfc"`
+	FCN      uint64 `json:"fcn"`
+	Proxy    uint64 `json:"proxy"`
+}
+
+// Total returns the number of packets counted.
+func (w *WrongAnswers) Total() uint64 {
+	return w.ACKs + w.NAKs + w.RNRNAKs + w.CNPs + w.FastCNPs + w.PPFC + w.FCN + w.Proxy
+}
+
+// countPacket counts an answer with a wrong ICRC or UDP checksum.
+func (w *WrongAnswers) countPacket(p *Packet) {
+	switch p.kind {
+	case cnpKind:
+		w.CNPs++
+	case fastKind:
+		w.FastCNPs++
+	case ppfcKind:
+		w.PPFC++
+	case fcnKind:
+		w.FCN++
+	case proxyKind:
+		w.Proxy++
+	case answerKind:
+		if !roles[p.pkt.Opcode].acknowledge {
+			return
+		}
+		switch p.pkt.Syndrome.Type() {
+		case bth.SyndromeACK:
+			w.ACKs++
+		case bth.SyndromeRNRNAK:
+			w.RNRNAKs++
+		case bth.SyndromeNAK:
+			w.NAKs++
+		}
+	}
 }
 
 func (a *Answers) addCounts(b *Answers) {
@@ -40,6 +89,10 @@ func (a *Answers) addCounts(b *Answers) {
 }
 
 func (a *Answers) countPacket(p *Packet, at int64) {
+	if p.icrcWrong {
+		a.Wrong.countPacket(p)
+		return
+	}
 	a.setLast(at)
 	switch p.kind {
 	case cnpKind:
@@ -99,7 +152,7 @@ func (a *Answers) setLast(at int64) {
 	}
 }
 
-// Total returns the number of packets counted.
+// Total returns the number of packets counted, those in Wrong included.
 func (a *Answers) Total() (total uint64) {
 	for _, n := range a.counters() {
 		total += *n
@@ -135,6 +188,10 @@ func (r *reply) syndromeType() bth.SyndromeType {
 // observeAnswer records a response, an acknowledgement or a CNP.
 func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
+	if p.icrcWrong { // its receiver drops it
+		s.answers.countPacket(p, at)
+		return
+	}
 	r := reply{psn: p.pkt.PSN, opcode: p.pkt.Opcode, syndrome: p.pkt.Syndrome, noSyndrome: p.noHeaders, at: at,
 		mtu: p.pkt.Opcode.PathMTU(p.pkt.Payload), frame: frame, class: p.trafficClass, pcp: p.pcp}
 	t.countTotal(p, at)

@@ -17,8 +17,8 @@ import (
 // concurrent use.
 type Decoder struct {
 	Config message.Config // UDP ports and code points
-	// NoICRC disables the ICRC check, which takes most of the decoding time. No packet counts as
-	// wrong then.
+	// NoICRC disables the checks of ICRCs and UDP checksums, which take most of the decoding time.
+	// No packet counts as wrong then.
 	NoICRC bool
 	// Outer ignores the payload of mirrors and of tunnels other than IP in IP.
 	Outer bool
@@ -83,7 +83,7 @@ func (d *Decoder) decodePlain(p *Packet) bool {
 	case r.kind == requestKind && r.message == MessageRead: // the RETH is the last one and ends with the length
 		p.pkt.DMA = be.Uint32(extended[op.HeaderLen()-4:])
 	}
-	if r.kind == requestKind && !d.NoICRC {
+	if !d.NoICRC {
 		_, err := icrc.Verify(ip)
 		p.icrcWrong = err != nil
 	}
@@ -116,16 +116,21 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	case message.KindFCN:
 		d.readAddresses(p, withoutQP)
 		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Flow.Dst
+		p.icrcWrong = d.hasWrongChecksum()
 		return true
 	case message.KindProxy:
 		d.readAddresses(p, withoutQP)
-		p.kind, p.about = proxyKind, key{QP: withoutQP}
+		p.kind, p.about, p.icrcWrong = proxyKind, key{QP: withoutQP}, d.hasWrongChecksum()
 		if k, ok := d.m.FlowKey(); ok {
 			p.about = keyOf(k)
 		}
 		return true
 	}
 	d.readTransport(p)
+	if u := &d.m.Packet.Datagram; !p.truncated && !d.NoICRC {
+		_, err := icrc.Verify(u.IP)
+		p.icrcWrong = err != nil
+	}
 	switch d.m.Kind {
 	case message.KindUnknownOption: // most likely a Fast CNP with another option type: its flow is unknown
 		p.kind, p.about = fastKind, key{QP: withoutQP}
@@ -143,6 +148,13 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	}
 	d.readHeaders(p, &d.m.Packet.BTH)
 	return p.kind != otherTraffic
+}
+
+// hasWrongChecksum reports whether the UDP checksum of a message is wrong. That of a truncated message
+// is not known.
+func (d *Decoder) hasWrongChecksum() bool {
+	u := &d.m.Packet.Datagram
+	return !d.NoICRC && !u.Truncated && u.VerifyChecksum() != nil
 }
 
 // readAddresses sets the flow key from the IP addresses.
@@ -245,10 +257,6 @@ func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
 		return
 	}
 	u := &d.m.Packet.Datagram
-	if !p.truncated && !d.NoICRC {
-		_, err := icrc.Verify(u.IP)
-		p.icrcWrong = err != nil
-	}
 	if len(u.Ext) > 0 {
 		if t, err := u.Trace(); err == nil {
 			p.readQueues(&t)

@@ -191,7 +191,7 @@ func TestDecodedOctets(t *testing.T) {
 			require.Equal(t, c.want, p.kind)
 			if p.kind == requestKind || p.kind == answerKind {
 				require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false,
-					p.kind == requestKind},
+					true},
 					[]any{p.pkt.DMA, p.pkt.SrcQP, p.pkt.Payload, p.pkt.Syndrome, p.pkt.PSN,
 						p.pkt.SrcPort, p.truncated, p.icrcWrong})
 				require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),

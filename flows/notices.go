@@ -17,12 +17,16 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 	if !named && t.ownsShard(&p.pkt.Flow) {
 		t.streamOf(&p.pkt.Flow).stray.countPacket(p, at)
-		t.countTotal(p, at)
+		if !p.icrcWrong {
+			t.countTotal(p, at)
+		}
 	}
 	if !named || !t.ownsShard(&about) {
 		return
 	}
-	t.countTotal(p, at)
+	if !p.icrcWrong {
+		t.countTotal(p, at)
+	}
 	s := t.streamOfNotice(p, &about)
 	if s == nil {
 		s = t.streamOf(&about)
@@ -35,6 +39,9 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 	t.markTouched(s)
 	s.settled.countPacket(p, at)
+	if p.icrcWrong { // its receiver drops it
+		return
+	}
 	if p.nHops > 0 {
 		s.flow.queue.raise(p.queue)
 	}

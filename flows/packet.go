@@ -12,7 +12,7 @@ import (
 type Packet struct {
 	kind kind
 
-	icrcWrong bool
+	icrcWrong bool // or the UDP checksum of an FCN or proxy message
 	truncated bool
 	noHeaders bool // the extended headers were truncated
 	tunnelled bool // label and ingress are set

@@ -128,8 +128,9 @@ func New(cfg Config) *Map { return &Map{qplearn.New(cfg)} }
 
 // Observe learns from a packet of either direction: data, responses and CM messages.
 // It ignores all others, and responses and CM messages with a wrong ICRC, which their receiver
-// drops. The ICRC of a truncated packet is not known, nor that of a p without octets in p.IP. It does not allocate unless Config.Grow, does not keep p, and
-// returns the number of pairs learned, which [Map.Learned] yields.
+// drops. The ICRC of a truncated packet is not known, nor that of a p without octets in p.IP.
+// It does not allocate unless Config.Grow, does not keep p, and returns the number of pairs
+// learned, which [Map.Learned] yields.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
 	var o qplearn.Observation
 	o.Set(p, domain)

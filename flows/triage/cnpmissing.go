@@ -23,7 +23,7 @@ const (
 // path than its answers.
 //
 // Counter-evidence: any CNP from the receiver to this sender, because adapters may limit CNPs by
-// address; notifications by nodes, which may replace CNPs. If the receiver's answers were not
+// address, even with a wrong ICRC; notifications by nodes, which may replace CNPs. If the receiver's answers were not
 // captured, CNPs were not captured either. A receiver that sends CNPs to others has ECN on. In
 // these two cases no party is named.
 func findCNPMissing(v *view) {
@@ -34,7 +34,7 @@ func findCNPMissing(v *view) {
 		notifies[p.src] = notifies[p.src] || n > 0
 	}
 	for _, f := range v.flows {
-		if f.CNPs+f.Evidence.Sign(flows.SignNotification).Count > 0 {
+		if f.CNPs+f.Wrong.CNPs+f.Evidence.Sign(flows.SignNotification).Count > 0 {
 			answered[pair{f.Src, f.Dst}] = true
 		}
 		notifies[f.Dst] = notifies[f.Dst] || f.Evidence.Sign(flows.SignCNP).Count > 0

@@ -201,7 +201,25 @@ func formatAnswers(a *flows.Answers) (all []string) {
 	if a.Proxy > 0 {
 		all = append(all, cli.Count(a.Proxy, "proxy message"))
 	}
+	w := &a.Wrong
+	for _, c := range []struct {
+		n    uint64
+		what string
+	}{{w.ACKs, "ACK"}, {w.NAKs, "NAK"}, {w.RNRNAKs, "RNR NAK"}, {w.CNPs, "CNP"}, {w.FastCNPs, "Fast CNP"},
+		{w.PPFC, "PPFC"}, {w.FCN, "FCN"}, {w.Proxy, "proxy message"}} {
+		if c.n > 0 {
+			all = append(all, cli.Count(c.n, c.what)+" with a wrong "+checksumName(c.what))
+		}
+	}
 	return all
+}
+
+// checksumName returns the name of the checksum that protects an answer.
+func checksumName(answer string) string {
+	if answer == "FCN" || answer == "proxy message" {
+		return "UDP checksum"
+	}
+	return "ICRC"
 }
 
 // wrapParts joins words with commas into lines of this width.

@@ -89,6 +89,8 @@ type (
 		PPFC    uint64            `json:"ppfc"`
 		FCN     uint64            `json:"fcn"`
 		Proxy   uint64            `json:"proxy"`
+
+		Wrong flows.WrongAnswers `json:"answers_icrc_wrong,omitzero"`
 	}
 	// countedLine is an answersLine with those alone that there were.
 	countedLine struct {
@@ -99,6 +101,8 @@ type (
 		PPFC    uint64            `json:"ppfc,omitempty"`
 		FCN     uint64            `json:"fcn,omitempty"`
 		Proxy   uint64            `json:"proxy,omitempty"`
+
+		Wrong flows.WrongAnswers `json:"answers_icrc_wrong,omitzero"`
 	}
 	cnpsLine struct {
 		Receiver uint64           `json:"receiver"`
@@ -164,7 +168,8 @@ func answersLineOf(a *flows.Answers) answersLine {
 	for code, n := range a.NAKs() {
 		naks[nakNames[code]] = n
 	}
-	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.FastCNPs}, a.PPFC, a.FCN, a.Proxy}
+	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.FastCNPs}, a.PPFC, a.FCN, a.Proxy,
+		a.Wrong}
 }
 
 func countedLineOf(a *flows.Answers) countedLine {

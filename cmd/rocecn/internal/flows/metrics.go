@@ -85,6 +85,7 @@ func newMetrics() []metric {
 	count("ppfc", func(f *flows.Flow) uint64 { return f.PPFC })
 	count("fcn", func(f *flows.Flow) uint64 { return f.FCN })
 	count("proxy", func(f *flows.Flow) uint64 { return f.Proxy })
+	count("answers_icrc_wrong", func(f *flows.Flow) uint64 { return f.Wrong.Total() })
 	count("rtt_us.samples", func(f *flows.Flow) uint64 { return f.RTT.Count() })
 	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return toMicroseconds(f.RTT.Min()), f.RTT.Count() > 0 })
 	percentiles("rtt_us", func(f *flows.Flow) *flows.Histogram { return f.RTT })

@@ -43,7 +43,9 @@ func everything() flows.Flow {
 		Causes: flows.Retransmissions{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
 		Answers: flows.Answers{ACKs: 146, RNRNAKs: 152, CNPs: 153, FastCNPs: 154,
 			PPFC: 155,
-			FCN:  156, Proxy: 157},
+			FCN:  156, Proxy: 157,
+			Wrong: flows.WrongAnswers{ACKs: 1, NAKs: 2, RNRNAKs: 4, CNPs: 8, FastCNPs: 16, PPFC: 32, FCN: 64,
+				Proxy: 128}},
 		Spacing: 158 * time.Microsecond, AfterCE: new(flows.Histogram), RTT: new(flows.Histogram),
 		Queue: flows.QueueDepth{Known: true, Node: 159, Depth: 160},
 	}
@@ -73,7 +75,7 @@ var values = `src_port=49152 src_port_shared=160
 	psn.unjudged=140 repeats_by.nak=141 repeats_by.rnr=142 repeats_by.read=143 repeats_by.timeout=144
 	acks=146 naks=745 naks.sequence=147 naks.invalid_request=148 naks.remote_access=149 naks.remote_operational=150
 	naks.invalid_RD_request=151 rnr_naks=152 cnps=307 cnps.receiver=153 cnps.fast=154 cnps.min_spacing_us=158
-	cnps.after_ce_us.p50=0.02 cnps.after_ce_us.p99=0.03 ppfc=155 fcn=156 proxy=157
+	cnps.after_ce_us.p50=0.02 cnps.after_ce_us.p99=0.03 ppfc=155 fcn=156 proxy=157 answers_icrc_wrong=255
 	rtt_us.samples=2 rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005 worst_queue.depth=160
 	icrc_wrong=108 truncated=109`
 
@@ -197,6 +199,7 @@ func TestPrometheusOfEverything(t *testing.T) {
 		flow_worst_queue_depth 160
 		flow_worst_queue_info node="159" 1
 		flow_icrc_wrong_total 108
+		flow_wrong_answers_total 255
 		flow_truncated_packets_total 109
 		flow_last_seen_timestamp_seconds 1002.0005
 		unpaired_total kind="ack" 146
@@ -207,6 +210,7 @@ func TestPrometheusOfEverything(t *testing.T) {
 		unpaired_total kind="ppfc" 155
 		unpaired_total kind="fcn" 156
 		unpaired_total kind="proxy" 157
+		unpaired_total kind="icrc_wrong" 255
 		pfc_xoff_total priority="3" 162
 		pfc_xoff_total priority="all" 165
 		pfc_xon_total priority="3" 163

@@ -64,6 +64,8 @@ var families = []family{
 		}
 	}},
 	{"icrc_wrong_total", "Requests with a wrong ICRC.", numberSamples("icrc_wrong")},
+	{"wrong_answers_total", "Answers with a wrong ICRC or UDP checksum, which are not counted as answers.",
+		numberSamples("answers_icrc_wrong")},
 	{"truncated_packets_total", "Requests that the capture cut.", numberSamples("truncated")},
 	{"last_seen_timestamp_seconds", "When the last packet was captured.",
 		func(f *flows.Flow, add func(float64, ...string)) {
@@ -137,7 +139,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 			n    uint64
 		}{{"ack", u.ACKs}, {"nak", countNAKs(&u.Answers)}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp",
 			u.FastCNPs},
-			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}} {
+			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}, {"icrc_wrong", u.Wrong.Total()}} {
 			if c.n > 0 {
 				text.Sample(float64(c.n), append(key, "kind", c.kind)...)
 			}
