@@ -100,12 +100,7 @@ func TestBorderIntruder(t *testing.T) {
 func TestBorder(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)
-	const config = `
-[role.border]
-enabled = true
-install = "nft"
-interfaces = ["wan0", "wan1"]
-`
+	config := readConfig("border")
 	const before = "add table inet rocecn\nadd chain inet rocecn old\nadd table inet other\nadd chain inet other kept\n"
 	h.Run(t, before, "nft", "-f", "-")
 	agent := start(t, h, config)
@@ -135,12 +130,7 @@ interfaces = ["wan0", "wan1"]
 func TestBorders(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := edge(t)
-	const first = `
-[[role.border]]
-enabled = true
-install = "nft"
-interfaces = ["wan0"]
-`
+	first := readConfig("borders")
 	refused := rejectRules(t)
 	second := strings.Replace(first, "wan0", "wan1", 1) + "cnp = true\nfcn_port = 2021\n"
 	h.Run(t, "add table inet rocecn_1\nadd chain inet rocecn_1 old\nadd table inet rocecn_7\n"+

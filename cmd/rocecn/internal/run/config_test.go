@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,21 +27,21 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
+//go:embed testdata/*.toml
+var configs embed.FS
+
+// readConfig returns a configuration from testdata.
+func readConfig(name string) string {
+	octets, err := configs.ReadFile("testdata/" + name + ".toml")
+	if err != nil {
+		panic(err)
+	}
+	return string(octets)
+}
+
 // Each error of a file names its key and line.
 func TestWrongFiles(t *testing.T) {
-	const good = `[source.a]
-type = "packet"
-interfaces = ["eth0"]
-[sink.b]
-type = "raw"
-[role.switch]
-enabled = true
-sources = ["a"]
-sink = "b"
-self = ["2001:db8::5"]
-marking = "elsewhere"
-methods = [{ senders = "::/0", method = "fastcnp" }]
-`
+	good := readConfig("switch")
 	const methods, mark = `methods = [{ senders = "::/0", method = "fastcnp" }]`, `marking = "elsewhere"` + "\n"
 	f := wiretest.Must(parseFile([]byte(good)))(t)
 	require.Len(t, f.listWarnings(), 1)
@@ -87,21 +88,7 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 	require.NoError(t, err, "an IPv4 address is enough to mark")
 	other := "[[role.switch]]\nenabled = true\nsources = [\"a\"]\nsink = \"c\"\nself = [\"2001:db8::5\"]\n" +
 		methods + "\n[sink.c]\ntype = \"raw\"\n[[role.switch]]"
-	translates := `[source.a]
-type = "packet"
-interfaces = ["eth0"]
-[source.d]
-type = "nflog"
-group = 7
-[sink.b]
-type = "raw"
-[role.sender]
-enabled = true
-mode = "kernel"
-sources = ["a"]
-self = ["2001:db8::5"]
-as = "cnp"
-`
+	translates := readConfig("translate")
 	f = wiretest.Must(parseFile([]byte(translates)))(t)
 	require.Contains(t, f.formatSummary(),
 		"role.sender: the kernel translates Fast CNPs at eth0, and drops those it cannot; PPFC go on to 2001:db8::5\n"+
@@ -117,22 +104,7 @@ tunnel = { src = "2001:db8:fe::1" }
 accept = ["2001:db8::/32"]
 cnp = ["2001:db8::5"]
 `
-	const proxy = `[source.a]
-type = "udp"
-listen = ["[::1]:9"]
-[source.b]
-type = "nflog"
-group = 7
-[sink.b]
-type = "raw"
-[role.proxy]
-enabled = true
-sources = ["a", "b"]
-sink = "b"
-self = ["2001:db8::5"]
-accept = ["2001:db8::/32"]
-senders = [{ prefix = "::/0", send = "cnp" }]
-`
+	proxy := readConfig("messages")
 	const second = "[source.c]\ntype = \"udp\"\nlisten = [\"[::1]:8\", \"[::1]:9\"]\n[role.proxy]"
 	_, err = parseFile([]byte(strings.Replace(proxy, "[role.proxy]", second, 1))) // no role uses it
 	require.NoError(t, err)
@@ -183,16 +155,7 @@ func TestCheck(t *testing.T) {
 		status = Check(t.Context(), args, nil, &out, &errors)
 		return status, out.String(), errors.String()
 	}
-	const config = `
-[source.a]
-type = "capture"
-file = "FILE"
-[role.pause]
-enabled = true
-sources = ["a"]
-self = ["2001:db8::5"]
-accept = ["::/0"]
-`
+	config := readConfig("check")
 	there := strings.Replace(config, "FILE", wiretest.Path(t, "messages.pcap"), 1)
 	status, stdout, stderr := check(there, "-system")
 	require.Equal(t, []any{0, "role.pause: from a\n", ""}, []any{status, stdout, stderr})
@@ -220,7 +183,7 @@ accept = ["::/0"]
 	require.Regexp(t, "^rocecn check: warning: agent.http: .*: right if it is by the agent, which runs\n$", stderr)
 	status, _, stderr = check(there + "pe = []\n")
 	require.Equal(t, 2, status)
-	require.Contains(t, stderr, "line 10: role.pause.pe: unknown key")
+	require.Contains(t, stderr, "line 9: role.pause.pe: unknown key")
 	status = Check(t.Context(), nil, nil, new(bytes.Buffer), new(bytes.Buffer))
 	require.Equal(t, 2, status)
 	status = Run(t.Context(), []string{"-config", written(t, "a", config)}, nil, new(bytes.Buffer), new(bytes.Buffer))
@@ -232,18 +195,8 @@ func TestCheckCaptureSink(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sent.pcap")
 	check := func() (status int, stderr string) {
 		var output bytes.Buffer
-		config := written(t, "agent.toml", fmt.Sprintf(`
-[source.in]
-type = "capture"
-file = %q
-[sink.out]
-type = "capture"
-file = %q
-[role.receiver]
-enabled = true
-sources = ["in"]
-sink = "out"
-%s`, wiretest.Path(t, "messages.pcap"), name, everyRole["receiver"]))
+		config := written(t, "agent.toml", fmt.Sprintf(readConfig("receiver"), wiretest.Path(t, "messages.pcap"),
+			name, everyRole["receiver"]))
 		status = Check(t.Context(), []string{"-config", config, "-system"}, nil, io.Discard, &output)
 		return status, output.String()
 	}
@@ -361,17 +314,7 @@ func TestEveryKindSentHasAMetric(t *testing.T) {
 
 // The agent keeps the promises of docs/stability.md: metrics with their labels, and fields of /status.
 func TestPromised(t *testing.T) {
-	config := `
-[source.in]
-type = "psample"
-group = 1
-levels = [10, 20]
-[source.also]
-type = "psample"
-group = 2
-[sink.out]
-type = "raw"
-`
+	config := readConfig("status")
 	for role, keys := range everyRole {
 		if strings.Contains(role, " ") { // a second role of its kind
 			continue
@@ -522,20 +465,7 @@ func TestDocuments(t *testing.T) {
 
 // Requirements of a sender that shapes, and keys that exclude each other.
 func TestWrongShaping(t *testing.T) {
-	const good = `[source.a]
-type = "packet"
-interfaces = ["eth0"]
-[sink.b]
-type = "raw"
-[role.sender]
-enabled = true
-act = "shape"
-install = "fq"
-interfaces = ["eth0", "eth1"]
-sources = ["a"]
-self = ["2001:db8::a"]
-reaction = { line = 1_000_000_000, rtt = "1ms" }
-`
+	good := readConfig("shape")
 	f, err := parseFile([]byte(good))
 	require.NoError(t, err)
 	require.Empty(t, f.listWarnings())

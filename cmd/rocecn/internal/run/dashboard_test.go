@@ -232,17 +232,7 @@ func TestMetricsTable(t *testing.T) {
 
 // A dry run reports no sent packets in its status.
 func TestStatusOfRehearsal(t *testing.T) {
-	s := prepared(t, `
-[source.in]
-type = "psample"
-group = 1
-[sink.out]
-type = "raw"
-[role.receiver]
-enabled = true
-sources = ["in"]
-sink = "out"
-`+everyRole["receiver"])
+	s := prepared(t, readConfig("rehearsal")+everyRole["receiver"])
 	var out bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&out, nil))
 	s.logStatus()

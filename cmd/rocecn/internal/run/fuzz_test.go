@@ -19,37 +19,7 @@ import (
 func FuzzFile(f *testing.F) {
 	f.Add([]byte(reference))
 	f.Add([]byte(strings.ReplaceAll(reference, "\n# ", "\n")))
-	f.Add([]byte(`[agent]
-http = "127.0.0.1:9479"
-log = { level = "debug", decisions = 0 }
-[source.a]
-type = "packet"
-interfaces = ["eth0"]
-filter = "rocev2"
-[source.b]
-type = "udp"
-listen = ["[2001:db8::5]:1022"]
-[sink.c]
-type = "raw"
-per_second = 1_000
-[[role.switch]]
-enabled = true
-sources = ["a"]
-sink = "c"
-self = ["2001:db8::5"]
-marking = "elsewhere"
-methods = [{ senders = "::/0", method = "fastcnp" }]
-[[role.switch]]
-enabled = false
-[role.proxy]
-enabled = true
-sources = ["b"]
-observe = ["a"]
-sink = "c"
-self = ["2001:db8::5"]
-accept = ["2001:db8::/32"]
-rate_out = { per_second = 1e3, burst = 2 }
-`))
+	f.Add([]byte(readConfig("fuzz")))
 	f.Add([]byte(`{"source": {"a": {"type": "capture", "file": "x"}}, "sink": {},
 		"agent": {"http": ":1", "pprof": true},
 		"role": {"border": {"enabled": true, "sources": ["a"], "cnp": true, "option_types": ["0x9e", 159]}}}`))

@@ -19,25 +19,7 @@ import (
 func TestIngress(t *testing.T) {
 	a, r, b, in := network(t)
 	r.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("0"), 0) })
-	config := fmt.Sprintf(`
-[source.access]
-type = "packet"
-interfaces = ["r0"]
-filter = "rocev2"
-direction = "in"
-[source.messages]
-type = "udp"
-listen = ["[2001:db8:2::1]:%d"]
-[sink.wan]
-type = "raw"
-[role.ingress]
-enabled = true
-sources = ["access", "messages"]
-sink = "wan"
-tunnel = { type = "ipip", src = "2001:db8:2::1", dst = "2001:db8:2::b" }
-cnp = ["2001:db8:1::1"]
-accept = ["2001:db8:2::c/128"]
-`, fcn.Port)
+	config := fmt.Sprintf(readConfig("ingress"), fcn.Port)
 	agent := start(t, r, config)
 	next := tunnels(t, b, "b0")
 	out, core := raw(t, a), raw(t, b)
@@ -123,26 +105,7 @@ func TestLearnedLabels(t *testing.T) {
 					return os.WriteFile("/proc/sys/net/ipv6/seg6_flowlabel", []byte(row.sysctl), 0)
 				})
 			}
-			agent := start(t, r, fmt.Sprintf(`
-[source.wan]
-type = "packet"
-interfaces = ["r1"]
-snap = 256
-[source.messages]
-type = "udp"
-listen = ["[2001:db8:2::1]:%d"]
-[sink.net]
-type = "raw"
-[role.ingress]
-enabled = true
-sources = ["messages"]
-observe = ["wan"]
-sink = "net"
-labels = "learn"
-tunnel = { src = "2001:db8:2::1" }
-cnp = ["2001:db8:1::1"]
-accept = ["2001:db8:2::c/128"]
-`, fcn.Port))
+			agent := start(t, r, fmt.Sprintf(readConfig("labels"), fcn.Port))
 			next := tunnels(t, b, "b0")
 			out, core := raw(t, a), raw(t, b)
 			// complain sends a datagram, and returns the FCN of the P router that receives it in its tunnel.

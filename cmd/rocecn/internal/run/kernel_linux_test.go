@@ -72,26 +72,7 @@ func TestKernelTranslator(t *testing.T) {
 	require.Len(t, packets, 1, "Linux rejects a Fast CNP")
 	decoded(t, in, func(p *rocev2.Packet) bool { return len(p.Ext) > 0 }) // the host received it
 
-	const config = `
-[source.wan]
-type = "packet"
-interfaces = ["r1", "later"]
-required = false
-[source.traffic]
-type = "packet"
-interfaces = ["r0"]
-filter = "rocev2"
-direction = "in"
-[role.sender]
-enabled = true
-mode = "kernel"
-sources = ["wan"]
-observe = ["traffic"]
-self = ["2001:db8:1::a"]
-accept = ["2001:db8:2::c/128"]
-learn = true
-as = "cnp"
-`
+	config := readConfig("kernel_translator")
 	agent := start(t, r, config)
 	sends(t, core, fast(t, data)) // no pair is known yet: it is dropped
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
@@ -169,31 +150,7 @@ func TestKernelTranslatorAndAgent(t *testing.T) {
 	}
 }
 `, "nft", "-f", "-")
-	agent := start(t, r, `
-[source.wan]
-type = "packet"
-interfaces = ["r1"]
-[source.rest]
-type = "nflog"
-group = 7
-[source.traffic]
-type = "packet"
-interfaces = ["r0"]
-filter = "rocev2"
-direction = "in"
-[sink.host]
-type = "raw"
-[role.sender]
-enabled = true
-mode = "kernel"
-sources = ["wan", "rest"]
-observe = ["traffic"]
-sink = "host"
-self = ["2001:db8:1::a"]
-accept = ["2001:db8:2::c/128"]
-learn = true
-as = "cnp"
-`)
+	agent := start(t, r, readConfig("kernel_translator_and_agent"))
 	data, other := datagram(t, 17), datagram(t, 18)
 	sends(t, core, fast(t, other)) // the kernel passes it on, and the agent does not know the pair either
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
@@ -229,22 +186,7 @@ as = "cnp"
 func TestKernelRejections(t *testing.T) {
 	a, r, _, in := network(t)
 	slowly(t, r)
-	const config = `
-[source.queues]
-type = "qdisc"
-interfaces = ["r1"]
-levels = [2000, 100_000]
-[source.rejections]
-type = "icmpv6"
-listen = ["2001:db8:1::1"]
-[role.switch]
-enabled = true
-mode = "kernel"
-sources = ["queues"]
-observe = ["rejections"]
-self = ["2001:db8:1::1"]
-methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
-`
+	config := readConfig("kernel_rejections")
 	agent := start(t, r, config)
 	out := raw(t, a)
 	sent := func() float64 { return agent.metric("rocecn_role_sent_total", `kind="fastcnp"`) }
@@ -300,19 +242,7 @@ func TestDevicePairs(t *testing.T) {
 	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
 	_, r, b, in := network(t)
 	core := raw(t, b)
-	const config = `
-[source.wan]
-type = "packet"
-interfaces = ["r1"]
-[role.sender]
-enabled = true
-mode = "kernel"
-sources = ["wan"]
-rdma = "rxe0"
-self = ["2001:db8:1::a"]
-accept = ["2001:db8:2::c/128"]
-as = "cnp"
-`
+	config := readConfig("device_pairs")
 	agent := start(t, r, config)
 	data := datagram(t, 17)
 	accepted := func() float64 { return agent.metric("rocecn_role_packets_total", `outcome="accepted"`) }

@@ -20,67 +20,7 @@ import (
 )
 
 // soaked is an agent with six roles.
-var soaked = fmt.Sprintf(`
-[source.both]
-type = "packet"
-interfaces = ["r0", "r1"]
-filter = "rocev2"
-direction = "in"
-[source.side]
-type = "packet"
-interfaces = ["r2"]
-filter = "rocev2"
-direction = "in"
-required = false
-[source.messages]
-type = "udp"
-listen = ["[2001:db8:2::1]:%d"]
-[sink.net]
-type = "raw"
-[sink.limited]
-type = "raw"
-per_second = 20
-[sink.wan]
-type = "raw"
-[role.switch]
-enabled = true
-sources = ["both", "side"]
-sink = "limited"
-self = ["2001:db8:2::1"]
-methods = [{ senders = "2001:db8:1::a/128", method = "fastcnp" }, { senders = "2001:db8:1::e/128", method = "mark" }]
-per_flow = "1ms"
-[role.proxy]
-enabled = true
-sources = ["messages"]
-observe = ["both"]
-sink = "net"
-self = ["2001:db8:2::1"]
-accept = ["2001:db8:2::c/128"]
-senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
-[role.ingress]
-enabled = true
-sources = ["both"]
-sink = "wan"
-tunnel = { type = "ipip", src = "2001:db8:2::1", dst = "2001:db8:2::b" }
-cnp = ["2001:db8:2::1"]
-accept = ["2001:db8:2::c/128"]
-[role.sender]
-enabled = true
-sources = ["both"]
-self = ["2001:db8:1::a"]
-accept = ["2001:db8:2::c/128"]
-learn = true
-[role.receiver]
-enabled = true
-sources = ["both"]
-sink = "net"
-self = ["2001:db8:2::b"]
-learn = true
-[role.border]
-enabled = true
-cnp = true
-sources = ["both"]
-`, proxymsg.Port)
+var soaked = fmt.Sprintf(readConfig("soak"), proxymsg.Port)
 
 // For a minute, or the time in ROCECN_SOAK, traffic of all kinds meets six roles. Meanwhile the configuration
 // changes, validly and not, an interface goes down and comes back, routes are removed, and a neighbour does not
@@ -296,28 +236,7 @@ func (s *soak) adds(arrived *atomic.Int64) {
 // counters add up to the sent packets.
 func TestEveryPacketIsCounted(t *testing.T) {
 	a, r, b, in := network(t)
-	agent := start(t, r, theProxy+`
-[source.both]
-type = "packet"
-interfaces = ["r0", "r1"]
-filter = "rocev2"
-direction = "in"
-[sink.limited]
-type = "raw"
-per_second = 1000
-[role.switch]
-enabled = true
-sources = ["both"]
-sink = "limited"
-self = ["2001:db8:2::1"]
-methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
-marking = "elsewhere"
-per_flow = "1ms"
-[role.border]
-enabled = true
-cnp = true
-sources = ["both"]
-`)
+	agent := start(t, r, theProxy+readConfig("counted"))
 	fromA, fromB := raw(t, a), raw(t, b)
 	data := datagram(t, 17)
 	answer := answerTo(data)

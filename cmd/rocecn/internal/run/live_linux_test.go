@@ -20,25 +20,7 @@ import (
 )
 
 // theProxy is a proxy that learns from packets that cross the router.
-var theProxy = fmt.Sprintf(`
-[source.traffic]
-type = "packet"
-interfaces = ["r0"]
-filter = "rocev2"
-[source.messages]
-type = "udp"
-listen = ["[2001:db8:2::1]:%d"]
-[sink.net]
-type = "raw"
-[role.proxy]
-enabled = true
-sources = ["messages"]
-observe = ["traffic"]
-sink = "net"
-self = ["2001:db8:2::1"]
-accept = ["2001:db8:2::c/128"]
-senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
-`, proxymsg.Port)
+var theProxy = fmt.Sprintf(readConfig("proxy"), proxymsg.Port)
 
 // complaint is a proxy message about a packet.
 func complaint(t *testing.T, about []byte) []byte {
@@ -237,26 +219,7 @@ func TestNoRoute(t *testing.T) {
 // A Linux host that rejects Fast CNPs is recognized by its ICMPv6 errors, also if the sink sets another DSCP.
 func TestRejectionsOfOtherDSCP(t *testing.T) {
 	a, r, _, _ := network(t)
-	agent := start(t, r, `
-[source.mirror]
-type = "packet"
-interfaces = ["r0"]
-filter = "rocev2"
-direction = "in"
-[source.rejections]
-type = "icmpv6"
-listen = ["2001:db8:1::1"]
-[sink.net]
-type = "raw"
-dscp = 10
-[role.switch]
-enabled = true
-sources = ["mirror"]
-observe = ["rejections"]
-sink = "net"
-self = ["2001:db8:1::1"]
-methods = [{ senders = "::/0", method = "fastcnp" }]
-`)
+	agent := start(t, r, readConfig("dscp"))
 	out := raw(t, a)
 	sends(t, out, datagram(t, 17))
 	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
@@ -392,20 +355,7 @@ func TestNotify(t *testing.T) {
 			require.Equal(t, "WATCHDOG=1", string(b[:n]))
 		}
 	}
-	config := fmt.Sprintf(`
-[source.messages]
-type = "udp"
-listen = ["[::1]:%d"]
-[sink.net]
-type = "raw"
-[role.proxy]
-enabled = true
-sources = ["messages"]
-sink = "net"
-self = ["2001:db8:2::1"]
-accept = ["2001:db8:2::c/128"]
-senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
-`, proxymsg.Port)
+	config := fmt.Sprintf(readConfig("notify"), proxymsg.Port)
 	agent := start(t, h, config)
 	hears("READY=1")
 	hears("WATCHDOG=1")

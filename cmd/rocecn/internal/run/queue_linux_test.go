@@ -63,21 +63,7 @@ func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 func TestQueue(t *testing.T) {
 	a, r, _, in := network(t)
 	slowly(t, r)
-	agent := start(t, r, `
-[source.queues]
-type = "qdisc"
-interfaces = ["r1", "later"]
-levels = [2000, 5000, 10_000]
-required = false
-[sink.net]
-type = "raw"
-[role.switch]
-enabled = true
-sources = ["queues"]
-sink = "net"
-self = ["2001:db8:1::1"]
-methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
-`)
+	agent := start(t, r, readConfig("queue"))
 	require.Contains(t, agent.log(), "cannot mark them")
 	require.Contains(t, agent.log(), `msg="interface missing, waiting for it" source=queues input=later`)
 	require.NotContains(t, agent.log(), "input=r1")
@@ -125,19 +111,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 func TestKernel(t *testing.T) {
 	a, r, b, in := network(t)
 	slowly(t, r)
-	const config = `
-[source.queues]
-type = "qdisc"
-interfaces = ["later", "r1"]
-levels = [2000]
-required = false
-[role.switch]
-enabled = true
-mode = "kernel"
-sources = ["queues"]
-self = ["2001:db8:1::1"]
-methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
-`
+	config := readConfig("kernel")
 	var end *netio.Packets
 	b.Do(t, func() (err error) {
 		roce := &filter.Capture{Selection: filter.CE}
@@ -212,18 +186,7 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 
 // check -system tries the kernel program, and a dry run reports that it decides nothing.
 func TestKernelTried(t *testing.T) {
-	const config = `
-[source.queues]
-type = "qdisc"
-interfaces = ["lo", "nowhere"]
-levels = [2000]
-[role.switch]
-enabled = true
-mode = "kernel"
-sources = ["queues"]
-self = ["2001:db8:1::1"]
-methods = [{ senders = "::/0", method = "fastcnp" }]
-`
+	config := readConfig("tried")
 	check := func(config string, without ...uint32) (stderr string) {
 		h := wiretest.NewHost(t, "r")
 		h.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) })

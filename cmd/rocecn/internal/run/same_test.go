@@ -103,18 +103,7 @@ func TestSameAsPlay(t *testing.T) {
 			role, _, _ := strings.Cut(role, " ")
 			played[role] = true
 			sent := filepath.Join(t.TempDir(), "sent.pcap")
-			config := written(t, "agent.toml", fmt.Sprintf(`
-[source.traffic]
-type = "capture"
-file = %q
-[sink.out]
-type = "capture"
-file = %q
-[role.%s]
-enabled = true
-sources = ["traffic"]
-sink = "out"
-%s`, in, sent, role, keys))
+			config := written(t, "agent.toml", fmt.Sprintf(readConfig("same"), in, sent, role, keys))
 			want, got, stderr := new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)
 			out := filepath.Join(t.TempDir(), "out.pcap")
 			status := play.Run(t.Context(), []string{"-role", role, "-config", config, in, out}, nil, want, stderr)

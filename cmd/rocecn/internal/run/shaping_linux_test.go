@@ -23,21 +23,7 @@ import (
 )
 
 // theShaper is the sender's host. Its rates do not recover during a test.
-const theShaper = `
-[source.traffic]
-type = "packet"
-interfaces = ["a0"]
-filter = "rocev2"
-[role.sender]
-enabled = true
-act = "shape"
-interfaces = ["a0"]
-sources = ["traffic"]
-self = ["2001:db8:1::a"]
-accept = ["2001:db8:2::c/128"]
-qps = [{ dst = "2001:db8:2::b", dest_qp = 17, qp = 34 }, { dst = "2001:db8:2::b", dest_qp = 18, qp = 35 }]
-reaction = { line = 8_000_000_000, timer = "1h" }
-`
+var theShaper = readConfig("shaper")
 
 // egressOf returns the programs at egress of an interface: TCX programs by id, and filters.
 func egressOf(t *testing.T, h *wiretest.Host, name string) (ids []ebpf.ProgramID) {

@@ -72,22 +72,7 @@ sources = ["in"]
 
 // A draining queue resumes stopped flows, with or without packets.
 func TestLevelsOfQueues(t *testing.T) {
-	s := prepared(t, `
-[source.in]
-type = "psample"
-group = 1
-levels = [1000]
-down = [500]
-[sink.out]
-type = "raw"
-[role.switch]
-enabled = true
-sources = ["in"]
-sink = "out"
-self = ["2001:db8:ffff::7"]
-methods = [{ senders = "::/0", method = "ppfc" }]
-marking = "elsewhere"
-`)
+	s := prepared(t, readConfig("levels"))
 	data := wiretest.Capture(t, "messages.pcap")[0].Data
 	w := &worker{server: s, parts: s.parts, actors: s.actors}
 	a := s.actors[0]
@@ -154,14 +139,7 @@ func TestRetry(t *testing.T) {
 
 // The reason why a source is not open is logged once, again if it changes, and again after it was open.
 func TestWhyNotOpen(t *testing.T) {
-	s := prepared(t, `
-[source.in]
-type = "psample"
-group = 1
-[role.pause]
-enabled = true
-sources = ["in"]
-`+everyRole["pause"])
+	s := prepared(t, readConfig("paused")+everyRole["pause"])
 	var output bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&output, nil))
 	w, p := &worker{server: s, parts: s.parts, actors: s.actors}, s.parts[0]
@@ -194,14 +172,7 @@ sources = ["in"]
 
 // Stopped flows are counted while they are stopped.
 func TestStopped(t *testing.T) {
-	s := prepared(t, `
-[source.in]
-type = "psample"
-group = 1
-[role.pause]
-enabled = true
-sources = ["in"]
-`+everyRole["pause"])
+	s := prepared(t, readConfig("paused")+everyRole["pause"])
 	w := &worker{server: s, parts: s.parts, actors: s.actors}
 	now := time.Unix(1e9, 0)
 	for _, r := range wiretest.Capture(t, "messages.pcap") {
