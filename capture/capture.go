@@ -57,7 +57,7 @@ const maxPacket = 256 << 10
 var (
 	errEmpty      = errors.New("empty file")
 	errNotCapture = errors.New("neither a pcap nor a pcapng capture")
-	errCut        = errors.New("the file breaks off")
+	errCut        = errors.New("the file ends early")
 	errTooLong    = errors.New("damaged: captured length over 256 KiB")
 	errVersion    = errors.New("version of the format not supported")
 )

@@ -246,7 +246,7 @@ func TestCutAnywhere(t *testing.T) {
 			} else {
 				require.Error(t, err, n)
 				if n > 24 {
-					require.Regexp(t, `^record \d+, at octet \d+: the file breaks off$`, err.Error(), n)
+					require.Regexp(t, `^record \d+, at octet \d+: the file ends early$`, err.Error(), n)
 				}
 			}
 			require.Len(t, got, whole, n)
@@ -280,7 +280,7 @@ func TestDamage(t *testing.T) {
 		{"nothing", nil, 0, "empty file"},
 		{"gzip of nothing", pack(nil), 0, "empty file"},
 		{"three octets", []byte{0xD4, 0xC3, 0xB2}, 0, "neither a pcap nor a pcapng capture"},
-		{"half a gzip header", []byte{0x1F, 0x8B, 8, 0}, 0, "the file breaks off"},
+		{"half a gzip header", []byte{0x1F, 0x8B, 8, 0}, 0, "the file ends early"},
 		{"gzip in gzip", pack(pack(pcap)), 0, "neither a pcap nor a pcapng capture"},
 		{"pcap version", words(le, pcapMicro, uint16(3), uint16(4), 0, 0, 0, 0), 0,
 			"version of the format not supported"},
@@ -288,9 +288,9 @@ func TestDamage(t *testing.T) {
 			"record 2, at octet 44: damaged: captured length over 256 KiB"},
 		{"pcap length of 4 GiB", with(pcap, words(le, 0, 0, -1, -1)), 1,
 			"record 2, at octet 44: damaged: captured length over 256 KiB"},
-		{"pcap record header cut", with(pcap, words(le, 0, 0)), 1, "record 2, at octet 44: the file breaks off"},
+		{"pcap record header cut", with(pcap, words(le, 0, 0)), 1, "record 2, at octet 44: the file ends early"},
 		{"pcap truncated after a record header", with(pcap, words(le, 0, 0, 4, 4)), 1,
-			"record 2, at octet 44: the file breaks off"},
+			"record 2, at octet 44: the file ends early"},
 		{"gzip checksum", badGzip, 1, "record 2, at octet 44 of the unpacked data: gzip: invalid checksum"},
 		{"section byte order", words(le, blockSection, 28, 0, 0, 0), 0, "record 1, at octet 0: damaged: byte order"},
 		{"section version", block(le, blockSection, pcapngByteOrder, uint16(2), uint16(0), int64(-1)), 0,
@@ -299,7 +299,7 @@ func TestDamage(t *testing.T) {
 			"record 1, at octet 0: damaged: block too short"},
 		{"block of 8 octets", with(ng, words(le, 7, 8, 8)), 1, "record 4, at octet 100: damaged: block length"},
 		{"block of 4 GiB", with(ng, words(le, 7, uint32(0xFFFFFFFC), 8)), 1,
-			"record 4, at octet 100: the file breaks off"},
+			"record 4, at octet 100: the file ends early"},
 		{"block of 13 octets", with(ng, words(le, 7, 13), []byte{0}, words(le, 13)), 1,
 			"record 4, at octet 100: damaged: block length"},
 		{"two lengths", with(ng, words(le, 7, 12, 16)), 1, "record 4, at octet 100: damaged: block length"},
@@ -459,8 +459,8 @@ func TestFileErrors(t *testing.T) {
 		err     string
 	}{
 		{"no capture", []byte("hello, world"), 0, "neither a pcap nor a pcapng capture"},
-		{"cut", whole[:24+16+len("part")], 0, "record 1, at octet 24: the file breaks off"},
-		{"cut behind a packet", whole[:24+16+firstLen(whole)+1], 1, "the file breaks off"},
+		{"cut", whole[:24+16+len("part")], 0, "record 1, at octet 24: the file ends early"},
+		{"cut behind a packet", whole[:24+16+firstLen(whole)+1], 1, "the file ends early"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "damaged.pcap")

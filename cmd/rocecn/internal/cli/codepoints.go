@@ -58,7 +58,7 @@ func (p *portFlag) String() string { return strconv.Itoa(int(*p)) }
 func (p *portFlag) Set(s string) error {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil {
-		return errors.New("1 to 65535 allowed")
+		return errors.New("want 1 to 65535")
 	}
 	*p = portFlag(n)
 	return CheckPort(uint16(n))
@@ -69,7 +69,7 @@ func CheckPort(port uint16) error {
 	const vxlan, geneve, mpls = 4789, 6081, 6635 // UDP ports of tunnels
 	switch port {
 	case 0:
-		return errors.New("1 to 65535 allowed")
+		return errors.New("want 1 to 65535")
 	case rocev2.Port:
 		return fmt.Errorf("%d is the port of RoCEv2", port)
 	case vxlan, geneve, mpls:

@@ -35,7 +35,7 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 	}
 	i.Live = i.iface != ""
 	if i.Live && len(i.Names) > 0 {
-		return Misuse(flags.Output(), flags.Name(), fmt.Errorf("-i %s and the capture %s: one of them, not both",
+		return Misuse(flags.Output(), flags.Name(), fmt.Errorf("-i %s and the capture %s: want only one of them",
 			i.iface, i.Names[0])), false
 	}
 	none := !i.Live && len(i.Names) == 0 && i.Without != nil && i.Without()

@@ -202,7 +202,7 @@ func readValue(d *json.Decoder, key string) (any, error) {
 			name, _ := d.Token()
 			m := member{key: name.(string)}
 			if names[m.key] {
-				return nil, Wrong(Join(key, m.key), "is given twice")
+				return nil, Wrong(Join(key, m.key), "given twice")
 			}
 			names[m.key] = true
 			if m.value, err = readValue(d, Join(key, m.key)); err != nil {
@@ -244,25 +244,25 @@ func setValue(key string, value any, v reflect.Value) error {
 	case *time.Duration:
 		s, ok := value.(string)
 		if !ok {
-			return Wrong(key, `a duration is text, as in "50us"`)
+			return Wrong(key, `want a duration as text, as in "50us"`)
 		}
 		d, err := time.ParseDuration(s)
 		if err != nil {
-			return Wrong(key, `%q is not a duration, as in "50us"`, s)
+			return Wrong(key, `%q: want a duration, as in "50us"`, s)
 		}
 		if d < 0 {
-			return Wrong(key, "%q is negative", s)
+			return Wrong(key, "%q: want 0s or more", s)
 		}
 		*p = d
 		return nil
 	case *netip.Addr:
 		s, ok := value.(string)
 		if !ok {
-			return Wrong(key, "an address is text")
+			return Wrong(key, "want an address as text")
 		}
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.Zone() != "" || a.Is4In6() {
-			return Wrong(key, "%q is not an address, or has a zone or is IPv4-mapped", s)
+			return Wrong(key, "%q: want an address without a zone, not IPv4-mapped", s)
 		}
 		*p = a
 		return nil

@@ -147,7 +147,7 @@ func (o *options) formatFilter() (string, error) {
 	o.table = cmp.Or(o.table, "rocecn")
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
-			return "", fmt.Errorf("%s: %q is not a name: a letter, then letters, digits, - . and _, 28 at most", n.flag,
+			return "", fmt.Errorf("%s %q: want a letter, then letters, digits, - . and _, 28 in all", n.flag,
 				n.name)
 		}
 	}
@@ -158,7 +158,7 @@ func (o *options) formatFilter() (string, error) {
 		}
 	}
 	if chosen > 1 {
-		return "", errors.New("one of -tcpdump, -bpf, -nft and -ip6tables, not more")
+		return "", errors.New("want only one of -tcpdump, -bpf, -nft and -ip6tables")
 	}
 	switch o.kind {
 	case "border":
@@ -172,10 +172,10 @@ func (o *options) formatFilter() (string, error) {
 // hostRules returns the rules that capture the traffic to a host, or to hosts reached through it.
 func (o *options) hostRules() (string, error) {
 	if o.tcpdump || o.bpf || o.ip6tables {
-		return "", errors.New("host: only nftables can log for an agent")
+		return "", errors.New("host: want -nft, as only nftables can log for the agent")
 	}
 	if o.group > 1<<16-1 {
-		return "", fmt.Errorf("-group %d: 0 to 65535 allowed", o.group)
+		return "", fmt.Errorf("-group %d: want 0 to 65535", o.group)
 	}
 	var names []string
 	if o.outPorts != "" {
@@ -183,7 +183,7 @@ func (o *options) hostRules() (string, error) {
 	}
 	for _, name := range names {
 		if !plainName.MatchString(name) || len(name) > 15 {
-			return "", fmt.Errorf("-ports: %q is no name of an interface", name)
+			return "", fmt.Errorf("-ports: %q: want the name of an interface", name)
 		}
 	}
 	return nflog.Rules(o.table, uint16(o.group), names...), nil
@@ -195,7 +195,7 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("-link: %q is not one of ethernet, ip, sll, sll2", o.link)
+	return 0, fmt.Errorf("-link %q: want ethernet, ip, sll or sll2", o.link)
 }
 
 func (o *options) borderRules(link rocev2.LinkType, messages message.Config) (string, error) {
@@ -203,7 +203,7 @@ func (o *options) borderRules(link rocev2.LinkType, messages message.Config) (st
 		ProxyPort: messages.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
 	switch {
 	case o.tcpdump:
-		return "", errors.New("border: no expression of tcpdump looks through options; -bpf, -nft and -ip6tables do")
+		return "", errors.New("border: want -bpf, -nft or -ip6tables, as tcpdump expressions cannot read options")
 	case o.bpf:
 		return program(b.Program(link))
 	case o.ip6tables:
@@ -225,7 +225,7 @@ func (o *options) captureRules(link rocev2.LinkType, messages message.Config) (s
 	case o.qp >= 1<<24 || o.qp == 0 && c.Selection == filter.QueuePair:
 		return "", fmt.Errorf("-qp %#x: want 1 to 0xffffff", o.qp)
 	case o.nft || o.ip6tables:
-		return "", fmt.Errorf("%s: rules are for the border; -tcpdump and -bpf for a capture", o.kind)
+		return "", fmt.Errorf("%s: want -tcpdump or -bpf, as rules are only for border and host", o.kind)
 	case o.bpf:
 		return program(c.Program(link))
 	}

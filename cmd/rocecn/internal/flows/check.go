@@ -64,7 +64,7 @@ func ruleOf(text string) (r rule, err error) {
 		return r, err
 	}
 	if (r.total || r.percent) && !r.metric.count {
-		return r, fmt.Errorf("%s is not a count: it has neither a total nor a percentage", r.metric.name)
+		return r, fmt.Errorf("%s: want a count: other numbers have no total and no percentage", r.metric.name)
 	}
 	if r.value, err = strconv.ParseFloat(strings.TrimSpace(parts[4]), 64); err != nil || math.IsNaN(r.value) {
 		return r, fmt.Errorf("%q: want a number", strings.TrimSpace(parts[4]))

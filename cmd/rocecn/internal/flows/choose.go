@@ -72,7 +72,7 @@ func (c *choice) addAddress(list string) error {
 			p, err = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		if err != nil {
-			return fmt.Errorf("%q is neither an address nor a prefix", word)
+			return fmt.Errorf("%q: want an address or a prefix", word)
 		}
 		c.addresses = append(c.addresses, p.Masked())
 		return nil
@@ -91,7 +91,7 @@ func eachNumber(list string, bits int, what string, add func(n uint64)) error {
 	return parseEach(list, func(word string) error {
 		n, err := strconv.ParseUint(word, 0, bits)
 		if err != nil {
-			return fmt.Errorf("%q is not %s", word, what)
+			return fmt.Errorf("%q: want %s", word, what)
 		}
 		add(n)
 		return nil

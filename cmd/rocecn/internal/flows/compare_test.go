@@ -122,7 +122,7 @@ func TestCompareUnreadable(t *testing.T) {
 	require.NoError(t, os.WriteFile(text, octets[:len(octets)-5], 0o600))
 	status, out, stderr := run(t, nil, "-compare", good, text)
 	require.Equal(t, 1, status)
-	require.Contains(t, stderr, "the file breaks off")
+	require.Contains(t, stderr, "the file ends early")
 	require.Contains(t, out, "total")
 }
 

@@ -105,8 +105,8 @@ func prefixes(o *options) string {
 // Each argument that is wrong has its message.
 func TestWrongOptions(t *testing.T) {
 	const (
-		goes, below, shard = "-compare: goes with neither", "not below 0", "want I/N"
-		port, rate         = "1 to 65535 allowed", "1M to 1000T"
+		goes, shard = "-compare: cannot be combined with", "want I/N"
+		port, rate  = "want 1 to 65535", "1M to 1000T"
 	)
 	for _, c := range []struct{ name, message string }{
 		{"-compare a", ": want 2"}, {"-compare a b c", ": want 2"},
@@ -116,9 +116,10 @@ func TestWrongOptions(t *testing.T) {
 		{"a -check ,", "no rule"},
 		{"-compare - -", "only one"}, {"-compare -i eth0", ": want 2"},
 		{"-window 0 a", ": want 1 or more"}, {"-compare -window -1 a b", ": want 1 or more"},
-		{"-json -prometheus a", "one of them"}, {"-csv -prometheus a", "one of them"},
-		{"-top -1 a", below}, {"-max-flows -1 a", below}, {"-interval -1ns a", below},
-		{"-max-flows 15 a", "at least 16"}, {"-max-flows 1 a", "at least 16"},
+		{"-json -prometheus a", "want only one of"}, {"-csv -prometheus a", "want only one of"},
+		{"-top -1 a", "-top -1: want 0"}, {"-max-flows -1 a", "-1: want 0, or 16"},
+		{"-interval -1ns a", "want 0s or more"},
+		{"-max-flows 15 a", "want 0, or 16 or more"}, {"-max-flows 1 a", "want 0, or 16 or more"},
 		{"-fcn-port 65536 a", port}, {"-proxy-port 65536 a", port}, {"-proxy-port 0 a", port},
 		{"-fcn-port 0x3fd a", port},
 		{"-fcn-port 4791 a", "4791 is the port of RoCEv2"}, {"-proxy-port 4789 a", "4789 is the port of a tunnel"},
@@ -127,12 +128,12 @@ func TestWrongOptions(t *testing.T) {
 		{"-shard -1/2 a", shard}, {"-shard 3/2 a", shard}, {"-shard 0/-1 a", shard},
 		{"-link-rate 999k a", rate}, {"-link-rate 1001T a", rate},
 		{"-link-rate G a", rate}, {"-link-rate 1m a", rate}, {"-link-rate -5G a", rate},
-		{"-json=perhaps a", "invalid"}, {"-check =5 a", `"" is not a number`},
+		{"-json=perhaps a", "invalid"}, {"-check =5 a", `"": want one of packets, `},
 		{"-check acks<NaN a", `"NaN": want a number`},
 		{"-html - a", "want the name of a file"}, {"-html= a", "want the name of a file"},
 		{"-check 5 a", "a name, one of"}, {"-sort up a", "-sort:"},
 		{"-check acks=1,retries=2 a", `rule "retries=2"`},
-		{"-address 10.0.0.0/33 a", "neither"}, {"-qp 1, a", "is not a queue pair"},
+		{"-address 10.0.0.0/33 a", "want an address or a prefix"}, {"-qp 1, a", `"": want a queue pair`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, stderr := run(t, nil, strings.Fields(c.name)...)

@@ -73,7 +73,7 @@ func TestExplainChosen(t *testing.T) {
 	for _, other := range []string{"-csv", "-prometheus", "-shard=0/2"} {
 		_, stderr, status := explainedOf(t, "-explain", other, "rxe-perf4.pcap")
 		require.Equal(t, 2, status)
-		require.Contains(t, stderr, "-explain: goes with neither")
+		require.Contains(t, stderr, "-explain: cannot be combined with")
 	}
 }
 

@@ -130,37 +130,39 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = fmt.Errorf("-compare with %s: want 2", cli.Count(uint64(len(names)), "capture"))
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
 		o.html != "" || *order != "trouble" || o.choice.dscps != 0 || o.table.Shards > 1):
-		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check, -html, -sort, -dscp nor " +
-			"-shard")
+		err = errors.New("-compare: cannot be combined with -csv, -prometheus, -interval, -check, -html, -sort, " +
+			"-dscp or -shard")
 	case o.twoPoint && names[0] == "-" && names[1] == "-":
 		err = errors.New("-compare: only one of the captures can be standard input")
 	case len(o.hosts) > 0 && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 ||
 		o.table.Shards > 1):
-		err = errors.New("-host: goes with neither -compare, -csv, -prometheus, -interval nor -shard")
+		err = errors.New("-host: cannot be combined with -compare, -csv, -prometheus, -interval or -shard")
 	case o.explains && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.table.Shards > 1):
-		err = errors.New("-explain: goes with neither -compare, -csv, -prometheus nor -shard")
+		err = errors.New("-explain: cannot be combined with -compare, -csv, -prometheus or -shard")
 	case o.address != "" && o.twoPoint:
-		err = errors.New("-listen: does not go with -compare")
+		err = errors.New("-listen: cannot be combined with -compare")
 	case o.paths && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 || o.sflow != ""):
-		err = errors.New("-paths: goes with neither -compare, -csv, -prometheus, -interval nor -sflow")
+		err = errors.New("-paths: cannot be combined with -compare, -csv, -prometheus, -interval or -sflow")
 	case o.sflow != "" && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || len(o.rules) > 0 ||
 		o.html != "" || o.address != "" || o.explains || len(o.hosts) > 0 || o.table.Shards > 1 || *order != "trouble"):
-		err = errors.New("-sflow: goes with -json, -interval, -top, -trouble, -address, -qp and -dscp alone")
+		err = errors.New("-sflow: can only be combined with -json, -interval, -top, -trouble, -address, -qp and -dscp")
 	case o.sflow != "" && !strings.Contains(o.sflow, ":"):
 		err = fmt.Errorf("-sflow %q: want an address and a port, such as :6343", o.sflow)
 	case o.window < 1:
 		err = fmt.Errorf("-window %d: want 1 or more", o.window)
 	case forms > 1:
-		err = errors.New("-json, -csv and -prometheus: one of them")
-	case o.interval < 0 || o.top < 0 || o.table.MaxFlows < 0:
-		err = errors.New("-interval, -top and -max-flows: not below 0")
+		err = errors.New("want only one of -json, -csv and -prometheus")
+	case o.interval < 0:
+		err = fmt.Errorf("-interval %v: want 0s or more", o.interval)
+	case o.top < 0:
+		err = fmt.Errorf("-top %d: want 0 or more", o.top)
 	case o.interval > 0 && o.form == "prometheus":
-		err = errors.New("-interval and -prometheus: the counters of Prometheus only grow, it takes the differences " +
+		err = errors.New("-prometheus: cannot be combined with -interval, as Prometheus computes differences " +
 			"itself")
 	case o.workers < 1 || o.workers > maxWorkers:
-		err = errors.New("-workers: 1 to 128")
-	case o.table.MaxFlows > 0 && o.table.MaxFlows < minFlows:
-		err = fmt.Errorf("-max-flows: at least %d", minFlows)
+		err = fmt.Errorf("-workers %d: want 1 to %d", o.workers, maxWorkers)
+	case o.table.MaxFlows != 0 && o.table.MaxFlows < minFlows:
+		err = fmt.Errorf("-max-flows %d: want 0, or %d or more", o.table.MaxFlows, minFlows)
 	}
 	if err != nil {
 		return nil, cli.Misuse(stderr, "flows", err)

@@ -329,21 +329,21 @@ func TestChoice(t *testing.T) {
 func TestArguments(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"", "usage:"},
-		{"-sort luck x", `"luck" is not a number that flows have`},
-		{"-json -csv x", "one of them"},
-		{"-interval -1s x", "not below 0"},
-		{"-interval 1s -prometheus x", "-interval and -prometheus"},
-		{"-workers 0 x", "1 to 128"},
+		{"-sort luck x", `"luck": want one of packets, `},
+		{"-json -csv x", "want only one of -json"},
+		{"-interval -1s x", "want 0s or more"},
+		{"-interval 1s -prometheus x", "-prometheus: cannot be combined with -interval"},
+		{"-workers 0 x", "-workers 0: want 1 to 128"},
 		{"-workers 129 x", "1 to 128"},
 		{"-shard 8/7 x", "want I/N"},
 		{"-shard 1 x", "want I/N"},
 		{"-shard 0/0 x", "want I/N"},
-		{"-max-flows 3 x", "at least 16"},
-		{"-address nowhere x", "neither an address nor a prefix"},
-		{"-qp 0x1000000 x", "is not a queue pair"},
-		{"-dscp 64 x", "is not a DSCP"},
+		{"-max-flows 3 x", "want 0, or 16 or more"},
+		{"-address nowhere x", "want an address or a prefix"},
+		{"-qp 0x1000000 x", "want a queue pair"},
+		{"-dscp 64 x", "want a DSCP"},
 		{"-fcn-port 0 x", "1 to 65535"},
-		{"-i eth0 x", "-i eth0 and the capture x: one of them"},
+		{"-i eth0 x", "-i eth0 and the capture x: want only one of them"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			status, _, stderr := run(t, nil, strings.Fields(c.args)...)
@@ -360,7 +360,7 @@ func TestDamagedFile(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	status, out, stderr := run(t, bytes.NewReader(octets[:len(octets)-5]), "-json", "-")
 	require.Equal(t, 1, status)
-	require.Contains(t, stderr, "the file breaks off")
+	require.Contains(t, stderr, "the file ends early")
 	require.Equal(t, 5, strings.Count(out, "\n"))
 	status, _, stderr = run(t, nil, filepath.Join(t.TempDir(), "none"))
 	require.Equal(t, 1, status)

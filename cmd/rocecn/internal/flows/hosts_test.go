@@ -210,7 +210,7 @@ func TestHostFileRefused(t *testing.T) {
 		{"-shard", "0/2", capture}, {"-compare", capture, capture}} {
 		status, _, stderr := run(t, nil, append([]string{"-host", "x"}, args...)...)
 		require.Equal(t, 2, status)
-		require.Contains(t, stderr, "-host: goes with neither")
+		require.Contains(t, stderr, "-host: cannot be combined with")
 	}
 }
 

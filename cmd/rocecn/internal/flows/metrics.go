@@ -115,7 +115,7 @@ func metricOf(name string) (metric, error) {
 	}
 	switch len(found) {
 	case 0:
-		return metric{}, fmt.Errorf("%q is not a number that flows have; these are: %s", name,
+		return metric{}, fmt.Errorf("%q: want one of %s", name,
 			strings.Join(metricNames(), ", "))
 	case 1:
 		return found[0], nil

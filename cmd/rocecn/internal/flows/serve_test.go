@@ -152,7 +152,7 @@ func TestListenAfterDamage(t *testing.T) {
 	require.NoError(t, os.WriteFile(cut, octets[:len(octets)-5], 0o600))
 	s := serve(t, cut)
 	s.read(t, 252)
-	wiretest.Await(t, "the end", func() bool { return strings.Contains(s.stderr.String(), "the file breaks off") })
+	wiretest.Await(t, "the end", func() bool { return strings.Contains(s.stderr.String(), "the file ends early") })
 	require.Contains(t, s.get(t, ""), "0x000017")
 	status, out := s.end()
 	require.Equal(t, 1, status)

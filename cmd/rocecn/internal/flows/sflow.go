@@ -90,7 +90,7 @@ func (o *options) collectSamples(ctx context.Context, stdout, stderr io.Writer) 
 	_, port, _ := strings.Cut(o.sflow[strings.LastIndexByte(o.sflow, ':'):], ":")
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return cli.Misuse(stderr, "flows", fmt.Errorf("-sflow: %q is no port", port))
+		return cli.Misuse(stderr, "flows", fmt.Errorf("-sflow: port %q: want a number from 1 to 65535", port))
 	}
 	o.decoder.NoICRC = true
 	c := &collector{options: o, port: uint16(n), decoder: o.decoder, agents: map[agentKey]*agent{},

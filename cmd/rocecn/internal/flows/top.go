@@ -80,11 +80,15 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case err != nil:
 	case w.order < 0:
-		err = fmt.Errorf("-sort: %q is none of %s", *sort, strings.Join(topOrders[:], ", "))
-	case o.interval <= 0 || w.rows < 1 || w.screens == 0:
-		err = errors.New("-interval, -top and -n: above 0")
+		err = fmt.Errorf("-sort %q: want one of %s", *sort, strings.Join(topOrders[:], ", "))
+	case o.interval <= 0:
+		err = fmt.Errorf("-interval %v: want a time above 0s", o.interval)
+	case w.rows < 1:
+		err = fmt.Errorf("-top %d: want 1 or more", w.rows)
+	case w.screens == 0:
+		err = errors.New("-n 0: want a number other than 0")
 	case o.table.MaxFlows < minFlows:
-		err = fmt.Errorf("-max-flows: at least %d", minFlows)
+		err = fmt.Errorf("-max-flows %d: want %d or more", o.table.MaxFlows, minFlows)
 	}
 	if err != nil {
 		return cli.Misuse(stderr, "top", err)

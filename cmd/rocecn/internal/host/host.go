@@ -57,13 +57,15 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	case err != nil:
 		return cli.Unparsed(err)
 	case len(others) > 0:
-		return cli.Misuse(stderr, "host", errors.New("host takes only flags"))
-	case *interval < 0 || *count < 0:
-		return cli.Misuse(stderr, "host", errors.New("-interval and -count: not below 0"))
+		return cli.Misuse(stderr, "host", fmt.Errorf("argument %q: want only flags", others[0]))
+	case *interval < 0:
+		return cli.Misuse(stderr, "host", fmt.Errorf("-interval %v: want 0s or more", *interval))
+	case *count < 0:
+		return cli.Misuse(stderr, "host", fmt.Errorf("-count %d: want 0 or more", *count))
 	case *count > 1 && *interval == 0:
-		return cli.Misuse(stderr, "host", errors.New("-count: takes -interval"))
+		return cli.Misuse(stderr, "host", fmt.Errorf("-count %d: want -interval as well", *count))
 	case len(roots) > 0 && (*interval > 0 || *count > 0):
-		return cli.Misuse(stderr, "host", errors.New("-root: goes with neither -interval nor -count"))
+		return cli.Misuse(stderr, "host", errors.New("-root: cannot be combined with -interval or -count"))
 	}
 	out := json.NewEncoder(stdout)
 	for _, dir := range roots {

@@ -92,7 +92,7 @@ func TestCutAnywhere(t *testing.T) {
 			require.Equal(t, status == 1, strings.HasPrefix(messages, "rocecn inspect: -: "), messages)
 			if status == 1 && n > 24 {
 				require.Regexp(t,
-					`^rocecn inspect: -: (record \d+, at octet \d+( of the unpacked data)?: )?the file breaks off\n`,
+					`^rocecn inspect: -: (record \d+, at octet \d+( of the unpacked data)?: )?the file ends early\n`,
 					messages)
 			}
 		}

@@ -157,7 +157,7 @@ func TestUsage(t *testing.T) {
 		require.NotEmpty(t, stderr, args)
 	}
 	_, stderr, _ := inspect(nil, "-i", "lo", "a.pcap")
-	require.Equal(t, "rocecn inspect: -i lo and the capture a.pcap: one of them, not both\n", stderr)
+	require.Equal(t, "rocecn inspect: -i lo and the capture a.pcap: want only one of them\n", stderr)
 	_, stderr, status := inspect(nil, "-h")
 	require.Zero(t, status)
 	require.Contains(t, stderr, "usage: rocecn inspect")

@@ -21,7 +21,7 @@ func (p *humanPrinter) printNotification(f *finding) {
 			p.addText(traceText(&n.Option.Trace))
 		}
 	case message.KindUnknownOption:
-		p.addFormatted("option type %v is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
+		p.addFormatted("option type %v is unknown: maybe a Fast CNP, and qp of another host", unknownOption(f.packet))
 	case message.KindPPFC:
 		n := &f.message.PPFC
 		p.addFormatted("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)

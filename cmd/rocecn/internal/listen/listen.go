@@ -33,9 +33,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		flags.Usage()
 		return cli.Misused
 	case *as != "" && *as != "fcn" && *as != "proxy":
-		return cli.Misuse(stderr, "listen", fmt.Errorf("-as %s is neither fcn nor proxy", *as))
+		return cli.Misuse(stderr, "listen", fmt.Errorf("-as %s: want fcn or proxy", *as))
 	case *count < 0:
-		return cli.Misuse(stderr, "listen", fmt.Errorf("-n %d is below 0", *count))
+		return cli.Misuse(stderr, "listen", fmt.Errorf("-n %d: want 0 or more", *count))
 	}
 	return cli.End(stderr, "listen", receiveDatagrams(ctx, addresses[0], *as, *count, stdout, stderr))
 }
@@ -95,7 +95,7 @@ func kindOf(as string, port uint16) (string, error) {
 	case port == proxymsg.Port:
 		return "proxy", nil
 	}
-	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy",
+	return "", fmt.Errorf("port %d: want %d, %d, or the flag -as fcn or -as proxy",
 		port, fcn.Port, proxymsg.Port)
 }
 

@@ -22,9 +22,9 @@ func TestUsage(t *testing.T) {
 		{"-h", 0, "usage: rocecn listen"},
 		{"[::1]:0 more", 2, "usage"},
 		{"-no-such-flag [::1]:0", 2, "not defined"},
-		{"-as cnp [::1]:0", 2, "neither fcn nor proxy"},
-		{"-n -1 [::1]:0", 2, "-n -1 is below 0"},
-		{"[::1]:0", 1, fmt.Sprintf("is neither %d nor %d", fcn.Port, proxymsg.Port)},
+		{"-as cnp [::1]:0", 2, "-as cnp: want fcn or proxy"},
+		{"-n -1 [::1]:0", 2, "-n -1: want 0 or more"},
+		{"[::1]:0", 1, fmt.Sprintf("want %d, %d, or the flag", fcn.Port, proxymsg.Port)},
 		{"nonsense", 1, "missing port"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -51,6 +51,6 @@ func TestKindOf(t *testing.T) {
 	}
 	for _, port := range []uint16{0, 1020, 1023, 4791, 5000} {
 		_, err := kindOf("", port)
-		require.ErrorContains(t, err, "say -as fcn or -as proxy")
+		require.ErrorContains(t, err, "the flag -as fcn or -as proxy")
 	}
 }

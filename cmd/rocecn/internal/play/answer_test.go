@@ -470,7 +470,7 @@ func TestAnswerCutAnywhere(t *testing.T) {
 		answers = len(out)
 		require.Contains(t, stderr.String(), fmt.Sprintf("packets: %d read, ", answers))
 		if status == 1 {
-			require.Regexp(t, `^rocecn answer: -: record \d, at octet \d+: the file breaks off\n`, stderr.String())
+			require.Regexp(t, `^rocecn answer: -: record \d, at octet \d+: the file ends early\n`, stderr.String())
 		} else {
 			require.Equal(t, n == len(file), answers == 3)
 		}

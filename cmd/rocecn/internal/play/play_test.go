@@ -258,7 +258,7 @@ func TestCut(t *testing.T) {
 	require.Equal(t, 1, Run(t.Context(), args, bytes.NewReader(in[:len(in)-1]), &stdout, &stderr))
 	require.Equal(t, 1, bytes.Count(stdout.Bytes(), []byte("\n")))
 	require.Equal(t,
-		"rocecn play: -: record 2, at octet 41: the file breaks off\nframes: 1 read, 1 packet written\nsent: 1\n",
+		"rocecn play: -: record 2, at octet 41: the file ends early\nframes: 1 read, 1 packet written\nsent: 1\n",
 		stderr.String())
 }
 
@@ -469,7 +469,7 @@ install = "nft"
 		{"switch", good, "there are several [[role.switch]]: the first one is switch[0]"},
 		{"proxy", good, "there is no [role.proxy]"},
 		{"switch", "[role.switch]\nenabled = true\nself = [\"2001:db8::1\", \"::1\"]",
-			"line 3: role.switch.self[1]: ::1 is the second of its family"},
+			"line 3: role.switch.self[1]: ::1: want at most one address of each family"},
 		{"switch", "[role.switch]\n\npe = [1]", "line 3: role.switch.pe[0]: 1: want a prefix as text"},
 		{"switch", "[role.switch]\n[role.swich]", "line 2: role.swich: no such role; known are border, echo, ingress"},
 		{"switch", "[roles.switch]", "line 1: roles: unknown key; known are agent, source, sink, role"},

@@ -116,9 +116,9 @@ func (own ownAddresses) splitFamilies(key string, on bool) (v4, v6 netip.Addr, e
 		}
 		switch at := config.Index(key, i); {
 		case p.IsValid():
-			return v4, v6, config.Wrong(at, "%v is the second of its family", a)
+			return v4, v6, config.Wrong(at, "%v: want at most one address of each family", a)
 		case rocev2.CheckAnswerable(a) != nil:
-			return v4, v6, config.Wrong(at, "%v is not a unicast address that others can reach", a)
+			return v4, v6, config.Wrong(at, "%v: want a unicast address that others can reach", a)
 		}
 		*p = a
 	}
@@ -167,7 +167,7 @@ func rejectKeys(why string, keys []presentKey) error {
 // where there is none.
 func checkWord(key, value, usual, other string) error {
 	if value != "" && value != usual && value != other {
-		return config.Wrong(key, "%q is neither %s nor %s", value, usual, other)
+		return config.Wrong(key, "%q: want %s or %s", value, usual, other)
 	}
 	return nil
 }

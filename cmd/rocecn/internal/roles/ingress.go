@@ -52,7 +52,7 @@ type seed uint64
 func (s *seed) UnmarshalText(text []byte) error {
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil {
 		if _, err := strconv.ParseUint(string(text), 10, 64); err != nil {
-			return fmt.Errorf("%s is not a whole number from 0 to %d", text, uint64(1<<64-1))
+			return fmt.Errorf("%s: want a whole number from 0 to %d", text, uint64(1<<64-1))
 		}
 	}
 	sum := sha256.Sum256(text)
@@ -135,7 +135,7 @@ func (c *IngressConfig) setEnabled(cfg *ingress.Config, pe *Ingress) (err error)
 	}
 	if c.MaxFlows != nil {
 		if cfg.MaxFlows = *c.MaxFlows; cfg.MaxFlows < 1 || cfg.MaxFlows > fcn.MaxFlowLabel {
-			return config.Wrong("max_flows", "%d: 1 to %d, the number of flow labels, allowed", cfg.MaxFlows,
+			return config.Wrong("max_flows", "%d: want 1 to %d, the number of flow labels", cfg.MaxFlows,
 				fcn.MaxFlowLabel)
 		}
 	}
@@ -148,7 +148,7 @@ func (c *IngressConfig) setEnabled(cfg *ingress.Config, pe *Ingress) (err error)
 // isUsable reports whether an address can be an end of a tunnel.
 func isUsable(a netip.Addr) bool { return a.Is6() && rocev2.CheckAnswerable(a) == nil }
 
-const notUsable = "an IPv6 unicast address that others can reach needed"
+const notUsable = "want an IPv6 unicast address that others can reach"
 
 // configureTunnel makes the tunnel of the PE.
 func (t *tunnel) configureTunnel(cfg *ingress.Config, pe *Ingress) error {
@@ -156,13 +156,13 @@ func (t *tunnel) configureTunnel(cfg *ingress.Config, pe *Ingress) error {
 	case len(t.Segments) > 0 && t.Type != "srv6":
 		return config.Wrong("tunnel.segments", "only srv6 has segments")
 	case len(t.Segments) > 0 && t.Dst.IsValid():
-		return config.Wrong("tunnel.dst", "segments say where the tunnel goes")
+		return config.Wrong("tunnel.dst", "want only one of dst and segments")
 	case len(t.Segments) == 0 && !isUsable(t.Dst):
 		return config.Wrong("tunnel.dst", notUsable)
 	case len(t.Segments) > 127:
-		return config.Wrong("tunnel.segments", "more than 127")
+		return config.Wrong("tunnel.segments", "%d of them: want at most 127", len(t.Segments))
 	case t.VNI > 0xFFFFFF:
-		return config.Wrong("tunnel.vni", "%d: 0 to %d allowed", t.VNI, 0xFFFFFF)
+		return config.Wrong("tunnel.vni", "%d: want 0 to %d", t.VNI, 0xFFFFFF)
 	}
 	for i, s := range t.Segments {
 		if !isUsable(s) {
@@ -182,7 +182,7 @@ func (t *tunnel) configureTunnel(cfg *ingress.Config, pe *Ingress) error {
 		}
 		cfg.Tunnel = &encap.SRv6{Src: t.Src, Segments: segments, Reduced: t.Reduced}
 	default:
-		return config.Wrong("tunnel.type", "%q is not one of ipip, vxlan and srv6", t.Type)
+		return config.Wrong("tunnel.type", "%q: want ipip, vxlan or srv6", t.Type)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 				`the kernel knows fastcnp, mark and none: mode "agent" knows more`)
 		case m.Prefix.Addr().Is4() && m.Value == congested.MethodFastCNP:
 			return k, config.Wrong(config.Join(at, "method"),
-				"%v: there are no Fast CNPs over IPv4: mark or none allowed", m.Prefix)
+				"%v: want mark or none, as there are no Fast CNPs over IPv4", m.Prefix)
 		case m.Value == congested.MethodFastCNP && !k.Self.IsValid():
 			return k, config.Wrong("self", "Fast CNPs need an IPv6 address")
 		}

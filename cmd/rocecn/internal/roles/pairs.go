@@ -168,7 +168,8 @@ func checkFlow(i int, src, dst netip.Addr) error {
 	case !dst.IsValid():
 		return config.Wrong(config.Join(config.Index("qps", i), "dst"), "missing")
 	case src.Is4() != dst.Is4():
-		return config.Wrong(config.Join(config.Index("qps", i), "dst"), "%v is not of the family of %v", dst, src)
+		return config.Wrong(config.Join(config.Index("qps", i), "dst"),
+			"%v: want an address of the family of %v", dst, src)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
 	}
 	family := proxymsg.Family(c.Family)
 	if family != 0 && family != proxymsg.IPv4 && family != proxymsg.IPv6 {
-		return nil, config.Wrong("family", "%d is neither 4 nor 6", c.Family)
+		return nil, config.Wrong("family", "%d: want 4 or 6", c.Family)
 	}
 	before := oldOrNew[Proxy](old)
 	r := &Proxy{before.Role, newPairs(before.pairs, true, 0, c.qpmapConfig(c.LearnPort))}

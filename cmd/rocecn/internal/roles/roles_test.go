@@ -59,7 +59,7 @@ func TestIngressLargest(t *testing.T) {
 	}
 	require.NoError(t, with(1))
 	require.NoError(t, with(1<<20-1))
-	require.ErrorContains(t, with(1<<20), "max_flows: 1048576: 1 to 1048575")
+	require.ErrorContains(t, with(1<<20), "max_flows: 1048576: want 1 to 1048575")
 
 	vni := func(n uint32) error {
 		through := tunnel{
@@ -68,7 +68,7 @@ func TestIngressLargest(t *testing.T) {
 		return through.configureTunnel(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, vni(1<<24-1))
-	require.ErrorContains(t, vni(1<<24), "tunnel.vni: 16777216: 0 to 16777215")
+	require.ErrorContains(t, vni(1<<24), "tunnel.vni: 16777216: want 0 to 16777215")
 
 	segments := func(n int) error {
 		through := tunnel{
@@ -78,7 +78,7 @@ func TestIngressLargest(t *testing.T) {
 		return through.configureTunnel(&ingress.Config{}, &Ingress{})
 	}
 	require.NoError(t, segments(127))
-	require.ErrorContains(t, segments(128), "tunnel.segments: more than 127")
+	require.ErrorContains(t, segments(128), "tunnel.segments: 128 of them: want at most 127")
 }
 
 // The largest values of a node's own record, which say that a field is unavailable or are as long as 8 bits of 4

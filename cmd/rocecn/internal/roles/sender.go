@@ -94,7 +94,8 @@ func (c *SenderConfig) checkAct() error {
 	case c.Act == "shape" && c.Reaction == nil:
 		return config.Wrong("reaction", `missing: how flows slow down, for act = "shape"`)
 	case c.Act == "shape" && c.As == "cnp":
-		return config.Wrong("act", `shape slows flows of this host down, as = "cnp" tells another one to: one of them`)
+		return config.Wrong("act", `want only one of act = "shape" (slows flows of this host) `+
+			`and as = "cnp" (notifies another host)`)
 	}
 	return nil
 }

@@ -132,10 +132,10 @@ func (c *SwitchConfig) checkWords() error {
 	switch c.Fallback {
 	case congested.NoMethod, congested.MethodProxy, congested.MethodFCN, congested.MethodPPFC:
 	default:
-		return config.Wrong("fallback", "%v: none, proxy, fcn or ppfc allowed", c.Fallback)
+		return config.Wrong("fallback", "%v: want none, proxy, fcn or ppfc", c.Fallback)
 	}
 	if c.Fallback != congested.NoMethod && c.Marking != "elsewhere" {
-		return config.Wrong("fallback", `it is for a node that cannot mark, with marking = "elsewhere"`)
+		return config.Wrong("fallback", `want marking = "elsewhere" as well`)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (c *SwitchConfig) parseLevels() (levels levelsOverTime, err error) {
 		case l.Level == nil:
 			return levels, config.Wrong(config.Join(key, "level"), "missing")
 		case i > 0 && *l.At <= *c.Levels[i-1].At:
-			return levels, config.Wrong(config.Join(key, "at"), "%v is not after the one before", *l.At)
+			return levels, config.Wrong(config.Join(key, "at"), "%v: want a later time than the one before", *l.At)
 		}
 		if err := levelFits(config.Join(key, "level"), *l.Level); err != nil {
 			return levels, err
@@ -174,7 +174,7 @@ func (c *SwitchConfig) parseLevels() (levels levelsOverTime, err error) {
 
 func levelFits(key string, l uint8) error {
 	if l > level.Max {
-		return config.Wrong(key, "%d: 0 to %d allowed", l, level.Max)
+		return config.Wrong(key, "%d: want 0 to %d", l, level.Max)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (c *SwitchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 			continue
 		}
 		if *k.from < 1 || *k.from > level.Max {
-			return from, config.Wrong(k.key, "%d: 1 to %d allowed", *k.from, level.Max)
+			return from, config.Wrong(k.key, "%d: want 1 to %d", *k.from, level.Max)
 		}
 		*k.to = *k.from
 	}

@@ -204,7 +204,7 @@ func decodeTyped[T any](table *config.Tree, types map[string]func() T, common an
 	}
 	if types[*kind] == nil {
 		known := strings.Join(sortedKeys(types), ", ")
-		return parts[at].LocateError(config.Wrong("", "%q is not one of %s", *kind, known))
+		return parts[at].LocateError(config.Wrong("", "%q: want one of %s", *kind, known))
 	}
 	*is = types[*kind]()
 	return table.Decode(common, *is)
@@ -359,9 +359,9 @@ func (f *file) listWarnings() (all []string) {
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].source.isLive() })
 		marks, ok := r.Config.(*roles.SwitchConfig)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
-			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
-				`and it cannot mark them: use "elsewhere", and make sure that no queue marks packets of senders `+
-				`with capable = "yes"`, r.Name))
+			all = append(all, fmt.Sprintf("role.%s: marking: the agent only sees copies of packets and cannot mark "+
+				`them. Set marking = "elsewhere", and make sure that no queue marks packets of senders with `+
+				`capable = "yes"`, r.Name))
 		}
 		if live && !f.isLimited(r) {
 			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts want a limit on sent packets: set per_flow, "+

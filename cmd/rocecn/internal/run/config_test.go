@@ -227,7 +227,7 @@ enabled = true
 sources = ["a"]
 `)}, nil, &stdout, &stderr)
 	require.Equal(t, 1, status)
-	require.Contains(t, stderr.String(), "the file breaks off")
+	require.Contains(t, stderr.String(), "the file ends early")
 	require.Greater(t, strings.Count(stdout.String(), "\n"), 10)
 }
 

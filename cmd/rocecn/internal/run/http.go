@@ -176,7 +176,7 @@ func (s *server) formatMetrics() []byte {
 		func(a *actor, l ...string) {
 			t.Sample(float64(a.packets.Load()+s.readKernelCounts(a).toSink), l...)
 		})
-	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
+	ofRoles("rocecn_role_marks_not_made_total", "Packets that should have been marked CE; the agent only sees copies.",
 		func(a *actor, l ...string) { t.Sample(float64(a.marksNotMade.Load()), l...) })
 	ofRoles("rocecn_role_effects_total", "Effects that the role counts, such as pauses and labels.",
 		func(a *actor, l ...string) {

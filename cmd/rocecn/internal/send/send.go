@@ -42,7 +42,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.StringVar(&o.proxy, "proxy", "", "send a proxy message to this `address`")
 	flags.Func("label", "flow `label` of the congested flow, 20 bits", func(text string) (err error) {
 		if o.label, err = strconv.ParseUint(text, 0, 20); err != nil {
-			return errors.New("a flow label is a number up to 0xfffff")
+			return errors.New("want a number from 1 to 0xfffff")
 		}
 		return nil
 	})
@@ -62,9 +62,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case (o.fcn == "") == (o.proxy == ""):
 		wrong = "want one of -fcn and -proxy"
 	case o.fcn != "" && (o.capture != "" || o.frame != 1):
-		wrong = "-capture and -frame go with -proxy"
+		wrong = "-capture and -frame: want -proxy as well"
 	case o.proxy != "" && o.label != 0:
-		wrong = "-label goes with -fcn"
+		wrong = "-label: want -fcn as well"
 	case o.dscp > 63:
 		wrong = fmt.Sprintf("-dscp %d: want 0 to 63", o.dscp)
 	case o.hops < 1 || o.hops > 255:
