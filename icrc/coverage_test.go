@@ -25,81 +25,22 @@ const (
 	dst4 = `c0000202`
 )
 
-// coverages has packets with options or extension headers, as sent, and the fixed IP headers that replace theirs in the
-// other two coverages, which leave options and extension headers out (D1).
-var coverages = []struct{ name, header, ext, without, skipped string }{
-	{
-		name:    "IPv6 Hop-by-Hop",
-		header:  `6cabcdef 0030 00 40` + src6 + dst6,
-		ext:     `11 00 010400000000`,
-		without: `6cabcdef 0028 11 40` + src6 + dst6,
-		skipped: `6cabcdef 0030 00 40` + src6 + dst6,
-	},
-	{
-		name:    "IPv6 Destination Options, a Fast CNP's",
-		header:  `60000000 0040 3c 40` + src6 + dst6,
-		ext:     `11 02 9e10 20010db800040000000000000000000e 01020000`,
-		without: `60000000 0028 11 40` + src6 + dst6,
-		skipped: `60000000 0040 3c 40` + src6 + dst6,
-	},
-	{
-		name:    "IPv6 Routing type 4, Segments Left 1",
-		header:  `60000000 0050 2b 40` + src6 + dst6,
-		ext:     `11 04 04 01 01000000 20010db8005500000000000000000001` + dst6,
-		without: `60000000 0028 11 40` + src6 + `20010db8005500000000000000000001`,
-		skipped: `60000000 0050 2b 40` + src6 + dst6,
-	},
-	{
-		name:    "IPv6 Routing type 4, Segments Left 0",
-		header:  `60000000 0040 2b 40` + src6 + dst6,
-		ext:     `11 02 04 00 00000000 20010db8005500000000000000000001`,
-		without: `60000000 0028 11 40` + src6 + dst6,
-		skipped: `60000000 0040 2b 40` + src6 + dst6,
-	},
-	{
-		name:    "IPv6 Routing of another type",
-		header:  `60000000 0040 2b 40` + src6 + dst6,
-		ext:     `11 02 02 01 00000000 20010db8005500000000000000000001`,
-		without: `60000000 0028 11 40` + src6 + dst6,
-		skipped: `60000000 0040 2b 40` + src6 + dst6,
-	},
-	{
-		name:   "IPv6 Hop-by-Hop with IOAM, Routing, Destination Options",
-		header: `60012345 0068 00 3f` + src6 + dst6,
-		ext: `2b 03 0100 3114 0000 007b 1803 800000 00 000000000000000000000000 0104 0000` +
-			`3c 02 04 02 01000000 20010db8005500000000000000000001` +
-			`11 00 010400000000`,
-		without: `60012345 0028 11 3f` + src6 + `20010db8005500000000000000000001`,
-		skipped: `60012345 0068 00 3f` + src6 + dst6,
-	},
-	{
-		name:   "IPv6 two Routing headers: the last one's destination",
-		header: `60000000 0058 2b 40` + src6 + dst6,
-		ext: `2b 02 04 01 00000000 20010db8005500000000000000000001` +
-			`11 02 04 01 00000000 20010db8005600000000000000000001`,
-		without: `60000000 0028 11 40` + src6 + `20010db8005600000000000000000001`,
-		skipped: `60000000 0058 2b 40` + src6 + dst6,
-	},
-	{
-		name:    "IPv4 Router Alert",
-		header:  `46c2 0040 718c 4000 40 11 9161` + src4 + dst4,
-		ext:     `94040000`,
-		without: `45c2 003c 718c 4000 40 11 9161` + src4 + dst4,
-		skipped: `46c2 0040 718c 4000 40 11 9161` + src4 + dst4,
-	},
-	{
-		name:    "IPv4 40 octets of options",
-		header:  `4f00 0064 0000 4000 ff 11 0000` + src4 + dst4,
-		ext:     `072704` + strings.Repeat(`00`, 37),
-		without: `4500 003c 0000 4000 ff 11 0000` + src4 + dst4,
-		skipped: `4f00 0064 0000 4000 ff 11 0000` + src4 + dst4,
-	},
+// A covered is a packet with options or extension headers, as sent, and the fixed IP headers that replace its own in
+// the other two coverages, which leave options and extension headers out (D1).
+type covered struct{ name, header, ext, without, skipped string }
+
+// coverages returns the packets of testdata/coverages.txt.
+func coverages(t testing.TB) (all []covered) {
+	for _, c := range wiretest.Cases(t, "coverages.txt", "$src6", src6, "$dst6", dst6, "$src4", src4, "$dst4", dst4) {
+		all = append(all, covered{c[0], c[1], c[2], c[3], c[4]})
+	}
+	return all
 }
 
 func TestCoverages(t *testing.T) {
 	eachWay(t, func() {
 		udp := wiretest.Hex(t, cnp)
-		for _, v := range coverages {
+		for _, v := range coverages(t) {
 			header, ext := wiretest.Hex(t, v.header), wiretest.Hex(t, v.ext)
 			sent := bytes.Join([][]byte{header, ext, udp, {0xA5, 0xA5, 0xA5, 0xA5}}, nil)
 			for _, row := range []struct {

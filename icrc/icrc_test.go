@@ -59,7 +59,7 @@ func packets(t testing.TB) []packet {
 	long[0] = 0x4A
 	be.PutUint16(long[2:], uint16(len(long)))
 	copy(long[40:], plain(4, 56)[20:])
-	for _, v := range coverages {
+	for _, v := range coverages(t) {
 		header, ext := wiretest.Hex(t, v.header), wiretest.Hex(t, v.ext)
 		ip := bytes.Join([][]byte{header, ext, wiretest.Hex(t, cnp), {1, 2, 3, 4}}, nil)
 		all = append(all, packet{v.name, len(header) + len(ext), ip})

@@ -13,98 +13,36 @@ import (
 
 var systemOne = Originator{Protocol: ProtocolISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
 
+// advertised returns the advertisement of a prefix, a metric and a proxy, which may be "unknown".
+func advertised(t *testing.T, text string, originator Originator) Advertisement {
+	t.Helper()
+	a := Advertisement{Originator: originator}
+	var network, proxy string
+	_, err := fmt.Sscan(text, &network, &a.Metric, &proxy)
+	require.NoError(t, err)
+	a.Prefix = prefix(network)
+	if proxy != "unknown" {
+		a.Proxy = addr(proxy)
+	}
+	return a
+}
+
 // The octets were composed by hand from RFC 5305, 5308, 5120 and 7794.
 func TestReadISIS(t *testing.T) {
 	const (
 		id4 = "86 04 c6336401"                          // TLV 134: 198.51.100.1
 		id6 = "8c 10 20010db8ffff00000000000000000001 " // TLV 140: 2001:db8:ffff::1
 	)
-	for _, c := range []struct {
-		name    string
-		tlvs    string
-		prefix  string
-		metric  uint32
-		proxy   string
-		nothing bool
-	}{
-		{name: "IPv4 with source router id",
-			tlvs:   "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
-		{name: "the TE router id where there is none",
-			tlvs:   id4 + "87 0c 0000000a 58 c00002 03 0401 01",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
-		{name: "TE router id after the prefix",
-			tlvs:   "87 0c 0000000a 58 c00002 03 0401 01" + id4,
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
-		{name: "source router id before TE router id",
-			tlvs:   id4 + "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
-		{name: "the prefix's family of two source router ids",
-			tlvs:   "87 24 0000000a 58 c00002 1b 0401 01 0c10 20010db8ffff00000000000000000002 0b04 c6336402",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
-		{name: "the other family where it is all there is",
-			tlvs:   "87 1e 0000000a 58 c00002 15 0401 01 0c10 20010db8ffff00000000000000000002",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "2001:db8:ffff::2"},
-		{name: "unknown proxy",
-			tlvs:   "87 0c 0000000a 58 c00002 03 0401 01",
-			prefix: "192.0.2.0/24", metric: 10},
-		{name: "leaked by R-flag: the leaking system is not the proxy",
-			tlvs:   id4 + "87 0c 0000000a 58 c00002 03 0401 41",
-			prefix: "192.0.2.0/24", metric: 10},
-		{name: "leaked by down bit",
-			tlvs:   id4 + "87 0c 0000000a d8 c00002 03 0401 01",
-			prefix: "192.0.2.0/24", metric: 10},
-		{name: "leaked, with source router id",
-			tlvs:   id4 + "87 12 0000000a d8 c00002 09 0401 41 0b04 c6336402",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
-		{name: "IPv6",
-			tlvs:   id6 + "ec 12 00000014 20 40 20010db800010000 03 0401 01",
-			prefix: "2001:db8:1::/64", metric: 20, proxy: "2001:db8:ffff::1"},
-		{name: "IPv6 in a topology",
-			tlvs:   id6 + "ed 14 0002 00000014 20 40 20010db800010000 03 0401 01",
-			prefix: "2001:db8:1::/64", metric: 20, proxy: "2001:db8:ffff::1"},
-		{name: "IPv4 in a topology",
-			tlvs:   "eb 14 0003 0000000a 58 c00002 09 0401 01 0b04 c6336402",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
-		{name: "host prefix, flags in two octets, unknown sub-TLVs",
-			tlvs:   "87 1a 00000000 60 c0000207 10 0104 00000007 0402 0180 0b04 c6336402",
-			prefix: "192.0.2.7/32", proxy: "198.51.100.2"},
-		{name: "a short prefix",
-			tlvs:   "87 10 00000000 48 0a 09 0401 01 0b04 c6336402",
-			prefix: "10.0.0.0/8", proxy: "198.51.100.2"},
-		{name: "bits after the prefix",
-			tlvs:   "87 12 0000000a 57 c00003 09 0401 01 0b04 c6336402",
-			prefix: "192.0.2.0/23", metric: 10, proxy: "198.51.100.2"},
-		{name: "source router ids of wrong lengths are ignored",
-			tlvs:   id4 + "87 13 0000000a 58 c00002 0a 0401 01 0b05 c633640200",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
-		{name: "the first of two flag fields",
-			tlvs:   id4 + "87 0f 0000000a 58 c00002 06 0401 01 0401 00",
-			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
-		{name: "no P-flag: X, R, N and all others but bit 7", tlvs: id4 + "87 0c 0000000a 58 c00002 03 0401 fe",
-			nothing: true},
-		{name: "the first of two flag fields has no P-flag", tlvs: id4 + "87 0f 0000000a 58 c00002 06 0401 00 0401 01",
-			nothing: true},
-		{name: "flags of no octets", tlvs: id4 + "87 0b 0000000a 58 c00002 02 0400", nothing: true},
-		{name: "no flags", tlvs: id4 + "87 08 0000000a 18 c00002", nothing: true},
-		{name: "no sub-TLVs", tlvs: id4 + "87 09 0000000a 58 c00002 00", nothing: true},
-		{name: "empty TLVs", tlvs: "8700 eb00 ec00 ed00", nothing: true},
-		{name: "no TLVs", tlvs: "", nothing: true},
-		{name: "a topology of no prefixes", tlvs: "eb02 0003", nothing: true},
-		{name: "default routes without sub-TLVs", tlvs: "8705 0000000a 00 ec06 0000000a 00 00", nothing: true},
-		{name: "another TLV", tlvs: "16 0c 0000000a 58 c00002 03 0401 01", nothing: true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			pdu := lspOf(wiretest.Hex(t, c.tlvs))
+	for _, c := range wiretest.Cases(t, "isis.txt", "$id4", id4, "$id6", id6, "(none)", "") {
+		t.Run(c[0], func(t *testing.T) {
+			pdu := lspOf(wiretest.Hex(t, c[1]))
 			all, errs := collect(Codes{}.ReadISIS(pdu))
 			require.Empty(t, errs)
-			if c.nothing {
+			if c[2] == "nothing" {
 				require.Empty(t, all)
 				return
 			}
-			want := Advertisement{Prefix: prefix(c.prefix), Proxy: addr(c.proxy), Metric: c.metric,
-				Originator: systemOne}
-			require.Equal(t, []Advertisement{want}, all)
+			require.Equal(t, []Advertisement{advertised(t, c[2], systemOne)}, all)
 			truncations(t, pdu, Codes{}.ReadISIS)
 			lengths(t, pdu, Codes{}.ReadISIS)
 			isisNoAllocs(t, pdu)

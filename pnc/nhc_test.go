@@ -18,55 +18,18 @@ func TestReadNHC(t *testing.T) {
 		header4 = "0001 01 04 c6336407 "                         // next hop 198.51.100.7
 		header6 = "0002 01 10 20010db8ffff00000000000000000007 " // 2001:db8:ffff::7
 	)
-	for _, c := range []struct {
-		name, value, nextHop, proxy string
-	}{
-		{"IPv4", header4 + "1092 0004 c6336402", "198.51.100.7", "198.51.100.2"},
-		{"IPv6", header6 + "1092 0010 20010db8ffff00000000000000000002", "2001:db8:ffff::7", "2001:db8:ffff::2"},
-		{"IPv4 routes, IPv6 next hop", "0001 01 10 20010db8ffff00000000000000000007 1092 0004 c6336402",
-			"2001:db8:ffff::7", "198.51.100.2"},
-		{"global and link-local next hop",
-			"0002 01 20 20010db8ffff00000000000000000007 fe800000000000000000000000000001 1092 0004 c6336402",
-			"2001:db8:ffff::7", "198.51.100.2"},
-		{"VPN, IPv4 next hop", "0001 80 0c 0000000000000000 c6336407 1092 0004 c6336402", "198.51.100.7",
-			"198.51.100.2"},
-		{"VPN, IPv6 next hop", "0002 80 18 0000000000000000 20010db8ffff00000000000000000007 1092 0004 c6336402",
-			"2001:db8:ffff::7", "198.51.100.2"},
-		{"VPN, two next hops",
-			"0002 80 30 0000000000000000 20010db8ffff00000000000000000007 0000000000000000 " +
-				"fe800000000000000000000000000001 1092 0004 c6336402", "2001:db8:ffff::7", "198.51.100.2"},
-		{"IPv4-mapped next hop", "0001 01 10 00000000000000000000ffffc6336407 1092 0004 c6336402", "198.51.100.7",
-			"198.51.100.2"},
-		{"unknown codes, in any order", header4 + "ffff 0000 0001 0000 1092 0004 c6336402 0003 0004 01020304",
-			"198.51.100.7", "198.51.100.2"},
-		{"the first of two", header4 + "1092 0004 c6336402 1092 0004 c6336403", "198.51.100.7", "198.51.100.2"},
-		{"the first whose length is right", header4 + "1092 0005 c633640200 1092 0004 c6336403", "198.51.100.7",
-			"198.51.100.3"},
-		{"the first that others can reach", header4 +
-			"1092 0010 ff020000000000000000000000000001 1092 0004 e0000001 1092 0004 c6336403", "198.51.100.7",
-			"198.51.100.3"},
-		{"another next hop", header4 + "1092 0004 c6336402", "198.51.100.8", ""},
-		{"next hop of the other family", header4 + "1092 0004 c6336402", "2001:db8:ffff::7", ""},
-		{"no next hop given", header4 + "1092 0004 c6336402", "", ""},
-		{"no next hop in the header", "0001 01 00 1092 0004 c6336402", "", ""},
-		{"next hop of a strange length", "0001 01 05 c633640700 1092 0004 c6336402", "198.51.100.7", ""},
-		{"only a link-local next hop", "0002 01 10 fe800000000000000000000000000001 1092 0004 c6336402", "fe80::1", ""},
-		{"another code", header4 + "1093 0004 c6336402", "198.51.100.7", ""},
-		{"no characteristic", header4, "198.51.100.7", ""},
-		{"nothing but a header without next hop", "0001 01 00", "198.51.100.7", ""},
-		{"one without a value at the end", header4 + "1092 0004 c6336402 ffff 0000", "198.51.100.7", "198.51.100.2"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			value, nextHop := wiretest.Hex(t, c.value), addr(c.nextHop)
+	for _, c := range wiretest.Cases(t, "nhc.txt", "$header4", header4, "$header6", header6, "none", "") {
+		t.Run(c[0], func(t *testing.T) {
+			value, nextHop := wiretest.Hex(t, c[1]), addr(c[2])
 			proxy, ok, err := bgp.ReadNHC(value, nextHop)
 			require.NoError(t, err)
-			require.Equal(t, addr(c.proxy), proxy)
-			require.Equal(t, c.proxy != "", ok)
+			require.Equal(t, addr(c[3]), proxy)
+			require.Equal(t, c[3] != "", ok)
 			wiretest.NoAllocs(t, "ReadNHC", func() { _, _, _ = bgp.ReadNHC(value, nextHop) })
 			for n := range value { // a prefix yields no other proxy
 				if proxy, ok, err := bgp.ReadNHC(value[:n:n], nextHop); ok {
 					require.NoError(t, err)
-					require.Equal(t, addr(c.proxy), proxy)
+					require.Equal(t, addr(c[3]), proxy)
 				}
 			}
 		})

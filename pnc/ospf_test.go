@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -83,59 +84,13 @@ func TestReadOSPFv2(t *testing.T) {
 func TestReadOSPFv3(t *testing.T) {
 	const reference = "0000 a029 00000000 c0000201" // of an E-Intra-Area-Prefix-LSA
 	te := extendedLSA(0xA00A, wiretest.Hex(t, "0003 0010 20010db8ffff00000000000000000001"))
-	for _, c := range []struct {
-		name   string
-		typ    uint16
-		body   string
-		prefix string
-		metric uint32
-		proxy  []string // empty: no advertisement
-	}{
-		{"intra-area with source address", 0xA029,
-			reference +
-				"0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 " +
-				"20010db8ffff00000000000000000002",
-			"2001:db8:1::/64", 10, []string{"2001:db8:ffff::2"}},
-		{"the router's address where there is none", 0xA029,
-			reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000",
-			"2001:db8:1::/64", 10, []string{"2001:db8:ffff::1"}},
-		{"inter-area: the area border router is not the proxy", 0xA023,
-			"0003 0018 0000000b 40000000 20010db800010000 00250004 20000000",
-			"2001:db8:1::/64", 11, []string{""}},
-		{"inter-area with source address", 0xA023,
-			"0003 002c 0000000b 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
-			"2001:db8:1::/64", 11, []string{"2001:db8:ffff::2"}},
-		{"external with source address, E-bit", 0xC025,
-			"0005 002c 0400000c 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
-			"2001:db8:1::/64", 12, []string{"2001:db8:ffff::2"}},
-		{"NSSA", 0xA027, "0005 0018 0000000c 40000000 20010db800010000 00250004 20000000", "2001:db8:1::/64", 12,
-			[]string{""}},
-		{"source address of the other family is invalid", 0xA023,
-			"0003 0020 0000000b 40000000 20010db800010000 00250004 20000000 001c0004 c6336402",
-			"2001:db8:1::/64", 11, []string{""}},
-		{"host prefix", 0xA029, reference +
-			"0006 0020 00000000 80220000 20010db8000100000000000000000007 00250004 20000000",
-			"2001:db8:1::7/128", 0, []string{"2001:db8:ffff::1"}},
-		{"a short prefix", 0xA029, reference + "0006 0014 00000001 03000000 20000000 00250004 20000000", "2000::/3", 1,
-			[]string{"2001:db8:ffff::1"}},
-		{"bits after the prefix", 0xA029, reference + "0006 0014 00000001 1f000000 20010db9 00250004 20000000",
-			"2001:db8::/31", 1, []string{"2001:db8:ffff::1"}},
-		{"all bits but 2", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 dfffffff", "", 0,
-			nil},
-		{"OSPFv2's number of the sub-TLV", 0xA029,
-			reference + "0006 0018 0000000a 40000000 20010db800010000 000b0004 20000000", "", 0, nil},
-		{"a TLV of another LSA", 0xA023, "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000", "", 0, nil},
-		{"no flags", 0xA029, reference + "0006 0010 0000000a 40000000 20010db800010000", "", 0, nil},
-		{"Inter-Area-Prefix-LSA of RFC 5340", 0x2003, "0000000a 40000000 20010db800010000", "", 0, nil},
-		{"no TLVs", 0xA029, reference, "", 0, nil},
-		{"default route without sub-TLVs", 0xA029, reference + "0006 0008 00000001 00000000", "", 0, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			pdu := extendedLSA(c.typ, wiretest.Hex(t, c.body))
+	for _, c := range wiretest.Cases(t, "ospfv3.txt", "$reference", reference) {
+		t.Run(c[0], func(t *testing.T) {
+			typ := wiretest.Must(strconv.ParseUint(c[1], 16, 16))(t)
+			pdu := extendedLSA(uint16(typ), wiretest.Hex(t, c[2]))
 			var want []Advertisement
-			for _, p := range c.proxy {
-				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Metric: c.metric,
-					Originator: routerV3})
+			if c[3] != "nothing" {
+				want = append(want, advertised(t, c[3], routerV3))
 			}
 			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
 				all, errs := collect(Codes{}.ReadOSPFv3(lsas...))

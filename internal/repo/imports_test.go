@@ -112,90 +112,22 @@ func isFile(name string) bool {
 }
 
 func TestWrongImportsAreFound(t *testing.T) {
-	for _, c := range []struct {
-		file, imports string // file and its imports
-		wrong         string // rejected import, or empty
-	}{
-		{"bth/bth.go", `errors ` + module + `/internal/wireerr`, ``},
-		{"bth/bth.go", module, module},
-		{"bth/bth.go", module + `/icrc`, module + `/icrc`},
-		{"bth/bth.go", module + `/rocev2`, module + `/rocev2`},
-		{"bth/bth.go", module + `/internal/wiretest`, module + `/internal/wiretest`},
-		{"bth/bth.go", gopacket, gopacket},
-		{"bth/bth.go", testify + `/require`, testify + `/require`},
-		{"bth/bth.go", xnet + `/bpf`, xnet + `/bpf`},
-		{"bth/bth.go", `C`, `C`},
-		{"bth/bth_test.go", `testing ` + testify + `/require ` + module + `/internal/wiretest ` + xnet + `/bpf`, ``},
-		{"bth/bth_test.go", gopacket + `/layers`, gopacket + `/layers`},
-		{"bth/bth_test.go", `C`, `C`},
-		{"rocev2/walk.go", module + `/bth`, ``},
-		{"rocev2/walk.go", module + `/cmd/rocecn`, module + `/cmd/rocecn`},
-		{"fastcnp/build.go", module + `/rocev2 ` + module + `/cnp`, ``},
-		{"fastcnp/build.go", module + `/rocelayers`, module + `/rocelayers`},
-		{"rocelayers/bth.go", gopacket + ` ` + gopacket + `/layers ` + module + `/fastcnp`, ``},
-		{"rocelayers/bth.go", xnet + `/bpf`, xnet + `/bpf`},
-		{"rocelayers/bth.go", module + `/capture`, ``},
-		{"cnp/build.go", module + `/capture`, module + `/capture`},
-		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
-		{"filter/walk.go", xnet + `/bpf ` + module + `/message`, ``},
-		{"filter/walk.go", xnet + `/ipv6`, xnet + `/ipv6`},
-		{"filter/walk.go", xsys + `/unix`, xsys + `/unix`},
-		{"filter/walk_test.go", xsys + `/unix`, ``},
-		{"cmd/rocecn/main.go", gopacket + `/pcapgo`, gopacket + `/pcapgo`},
-		{"netio/packets_linux.go", xsys + `/unix ` + xnet + `/bpf ` + module + `/capture`, ``},
-		{"netio/packets_linux.go", module + `/message`, module + `/message`},
-		{"cmd/rocecn/internal/live/live.go", xsys + `/unix`, xsys + `/unix`},
-		{"cmd/rocecn/internal/live/live.go", ebpf, ebpf},
-		{"cmd/rocecn/internal/live/live_test.go", ebpf, ebpf},
-		{"cmd/rocecn/internal/io/qdisc/source_linux.go", xsys + `/unix ` + ebpf + `/ringbuf`, ``},
-		{"cmd/rocecn/internal/run/run.go", xsys + `/unix ` + ebpf, ``},
-		{"netio/packets_linux.go", ebpf, ebpf},
-		{"cmd/rocecn/internal/live/live.go", xnet + `/ipv6`, xnet + `/ipv6`},
-		{"cmd/rocecn/internal/web/web.go", xnet + `/netutil`, ``},
-		{"cmd/rocecn/internal/run/http.go", xnet + `/netutil`, xnet + `/netutil`},
-		{"cmd/rocecn/main.go", module + `/capture`, ``},
-		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
-		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
-		{"cmd/rocecn/main.go", `C`, `C`},
-		{"cmd/rocecn/internal/config/toml.go", toml + ` ` + toml + `/unstable`, ``},
-		{"cmd/rocecn/internal/play/play.go", toml, toml},
-		{"cmd/rocecn/internal/run/fuzz_test.go", toml, ``},
-		{"node/sender/sender.go", toml, toml},
-		{"cmd/rocecn/main_test.go", testify + `/require`, ``},
-		{"tools/bench/read_test.go", gopacket + `/layers ` + module + `/rocelayers`, ``},
-		{"rocev2/walk.go", module + `/tools/bench`, module + `/tools/bench`},
-		{"internal/wiretest/wiretest.go", module + `/internal/wireerr`, ``},
-		{"internal/wiretest/wiretest.go", module + `/bth`, module + `/bth`},
-		{"internal/traffic/traffic.go", module + `/cnp ` + module + `/capture`, ``},
-		{"internal/enumtext/enumtext.go", module + `/internal/wireerr`, ``},
-		{"internal/hash/hash_test.go", module + `/rocev2`, module + `/rocev2`},
-		{"tools/bench/flows/main.go", module + `/internal/traffic`, ``},
-		{"cmd/rocecn/main.go", module + `/internal/traffic`, module + `/internal/traffic`},
-		{"flows/flows_test.go", module + `/internal/traffic`, ``},
-		{"wireshark/genlua/main.go", module + `/rocev2`, ``},
-		{"errors.go", `errors`, ``},
-		{"errors.go", module + `/internal/wireerr`, module + `/internal/wireerr`},
-		{"internal/wireerr/wireerr.go", module, ``},
-		{"errors.go", module + `/bth`, module + `/bth`},
-		{"bth/bth.go", `example.com/other`, `example.com/other`},
-		{"bth/bth_test.go", `example.com/other`, `example.com/other`},
-		{"lab/host.go", module + `/node/receiver ` + module + `/lab/sim`, ``},
-		{"lab/host.go", module + `/lab/check`, module + `/lab/check`},
-		{"node/sender/sender.go", module + `/lab/sim`, module + `/lab/sim`},
-		{"novel/novel.go", `errors`, `novel`},
-	} {
-		t.Run(c.file, func(t *testing.T) {
+	cases := wiretest.Cases(t, "../internal/repo/testdata/imports.txt", "$module", module, "$gopacket", gopacket,
+		"$testify", testify, "$xnet", xnet, "$xsys", xsys, "$ebpf", ebpf, "$toml", toml)
+	for _, c := range cases {
+		file, imports, rejected := c[0], c[1], c[2]
+		t.Run(file, func(t *testing.T) {
 			src := "package p\n"
-			for imported := range strings.FieldsSeq(c.imports) {
+			for imported := range strings.FieldsSeq(imports) {
 				src += fmt.Sprintf("import %q\n", imported)
 			}
-			wrong := wrongImports(c.file, src)
-			if c.wrong == "" {
+			wrong := wrongImports(file, src)
+			if rejected == "none" {
 				require.Empty(t, wrong)
 				return
 			}
-			require.Len(t, wrong, 1, "%s with %s", c.file, c.imports)
-			require.Contains(t, wrong[0], strconv.Quote(c.wrong))
+			require.Len(t, wrong, 1, "%s with %s", file, imports)
+			require.Contains(t, wrong[0], strconv.Quote(rejected))
 		})
 	}
 }
