@@ -18,13 +18,13 @@ import (
 
 // erfRecord returns an ERF record: a type, this number of extension headers, pad and the
 // packet, with this number of octets after it.
-func erfRecord(kind byte, extensions int, pad []byte, packet []byte, wire, behind int) []byte {
+func erfRecord(kind byte, extensions int, pad []byte, packet []byte, wire, trailer int) []byte {
 	b := words(le, uint32(0x80000000), uint32(1795254649)) // half a second, seconds
 	if extensions > 0 {
 		kind |= 0x80
 	}
 	b = append(b, kind, 0x04)
-	size := 16 + 8*extensions + len(pad) + len(packet) + behind
+	size := 16 + 8*extensions + len(pad) + len(packet) + trailer
 	b = append(b, words(binary.BigEndian, uint16(size), uint16(0), uint16(wire))...)
 	for i := range extensions {
 		more := byte(0x80)
@@ -34,7 +34,7 @@ func erfRecord(kind byte, extensions int, pad []byte, packet []byte, wire, behin
 		b = append(b, more|3, 0, 0, 0, 0, 0, 0, 7)
 	}
 	b = append(append(b, pad...), packet...)
-	return append(b, make([]byte, behind)...)
+	return append(b, make([]byte, trailer)...)
 }
 
 // erfPcap lays out a capture of ERF records.

@@ -214,24 +214,24 @@ func TestValidate(t *testing.T) {
 		"cnp PSN":                 func(c *CNP) { c.PSN = 1 },
 		"cnp reserved octets":     func(c *CNP) { c.Reserved[15] = 1 },
 	}
-	names := func(err error, what string) bool {
-		pkg, field, _ := strings.Cut(what, " ")
+	names := func(err error, field string) bool {
+		pkg, field, _ := strings.Cut(field, " ")
 		return wiretest.Names(err, pkg, field)
 	}
 	wide := New(1<<24, 0xFFFF)
 	require.ErrorIs(t, wide.Validate(), wireerr.DestQP)
 	broken := New(1, 0xFFFF)
 	fields := slices.Sorted(maps.Keys(all))
-	for _, what := range fields {
+	for _, field := range fields {
 		c := New(1, 0xFFFF)
-		all[what](&c)
-		all[what](&broken)
+		all[field](&c)
+		all[field](&broken)
 		for _, other := range fields {
-			require.Equal(t, what == other, names(c.Validate(), other), "%v: %v", what, other)
+			require.Equal(t, field == other, names(c.Validate(), other), "%v: %v", field, other)
 		}
 	}
-	for _, what := range fields {
-		require.True(t, names(broken.Validate(), what), what)
+	for _, field := range fields {
+		require.True(t, names(broken.Validate(), field), field)
 	}
 	c := New(1, 0xFFFF)
 	c.BECN = false

@@ -43,10 +43,10 @@ func and(terms ...string) string { return "(" + strings.Join(terms, " and ") + "
 func or(terms ...string) string  { return "(" + strings.Join(terms, " or ") + ")" }
 
 // matchValues is the expression for one of these values.
-func matchValues(what string, values ...uint32) string {
+func matchValues(field string, values ...uint32) string {
 	var terms []string
 	for _, v := range values {
-		terms = append(terms, fmt.Sprintf("%s %#x", what, v))
+		terms = append(terms, fmt.Sprintf("%s %#x", field, v))
 	}
 	return or(terms...)
 }

@@ -14,7 +14,7 @@ import (
 // From the first trouble on there are narrow bins. Their sum equals the wide bins of the same time.
 func TestOnset(t *testing.T) {
 	s := newSeries() // at 100 ns
-	put := func(at int64, c uint32) {
+	addOctets := func(at int64, c uint32) {
 		for _, b := range s.talliesAt(at) {
 			b.IPOctets += 1000
 			b.CE += c
@@ -24,10 +24,10 @@ func TestOnset(t *testing.T) {
 		if at == 500_000_100 {
 			s.beginOnset(at + 3333)
 			for i := range int64(20) {
-				put(at+3333+i*2000, 1)
+				addOctets(at+3333+i*2000, 1)
 			}
 		}
-		put(at, 0)
+		addOctets(at, 0)
 	}
 	s.beginOnset(900_000_000) // only the first trouble begins them
 	got := s.toSeries()

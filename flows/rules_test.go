@@ -578,19 +578,19 @@ func TestMessages(t *testing.T) {
 func TestPPFC(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10)
 	node := netip.MustParseAddr("198.51.100.1")
-	put := func(from, congested netip.Addr, qp uint32) uint64 {
+	addNotice := func(from, congested netip.Addr, qp uint32) uint64 {
 		p := Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: keyOf(rocev2.FlowKey{Src: from, Dst: s.a,
 			DestQP: qp})}, about: keyOf(rocev2.FlowKey{Src: s.a, Dst: congested, DestQP: qp})}
 		s.observe(p)
 		return s.onlyFlow().PPFC
 	}
-	require.EqualValues(t, 1, put(node, s.b, 18), "destination and its queue pair")
-	require.EqualValues(t, 2, put(node, s.b, 17), "destination and the sender's queue pair")
-	require.EqualValues(t, 3, put(node, node, 18), "own address, and the only flow to that queue pair")
-	require.EqualValues(t, 3, put(node, node, 55))
+	require.EqualValues(t, 1, addNotice(node, s.b, 18), "destination and its queue pair")
+	require.EqualValues(t, 2, addNotice(node, s.b, 17), "destination and the sender's queue pair")
+	require.EqualValues(t, 3, addNotice(node, node, 18), "own address, and the only flow to that queue pair")
+	require.EqualValues(t, 3, addNotice(node, node, 55))
 	s.b = netip.MustParseAddr("192.0.2.3")
 	s.sendOnly(10)
-	require.EqualValues(t, 0, put(node, node, 18), "own address, and two flows to that queue pair")
+	require.EqualValues(t, 0, addNotice(node, node, 18), "own address, and two flows to that queue pair")
 	n := uint64(0)
 	for _, u := range s.Snapshot().Unpaired {
 		require.Equal(t, node, u.Src)

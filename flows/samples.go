@@ -17,10 +17,10 @@ import (
 // and associated queue pairs need all packets of a flow and are not available. It is not safe for
 // concurrent use.
 type Samples struct {
-	max    int
-	flows  map[key]*sampled
-	noRoom uint64
-	stats  Stats
+	max   int
+	flows map[key]*sampled
+	full  uint64
+	stats Stats
 }
 
 // A SamplePoint is a place where packets are sampled: an sFlow data source.
@@ -101,7 +101,7 @@ func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time)
 	f := s.flows[p.pkt.Flow]
 	if f == nil {
 		if len(s.flows) == s.max {
-			s.noRoom++
+			s.full++
 			return
 		}
 		f = new(sampled)
@@ -156,7 +156,7 @@ func sumOrMost(a, b uint64) uint64 {
 func (s *Samples) Stats() Stats { return s.stats }
 
 // Refused returns the number of samples dropped because MaxFlows was reached.
-func (s *Samples) Refused() uint64 { return s.noRoom }
+func (s *Samples) Refused() uint64 { return s.full }
 
 // Snapshot returns a copy of all counts, ordered by addresses and queue pairs.
 func (s *Samples) Snapshot() []Sampled {

@@ -17,8 +17,8 @@ func BenchmarkSum(b *testing.B) {
 		ip := plain(p.version, p.n)
 		covered := ip[:p.n]
 		name := fmt.Sprintf("ip=%d/octets=%d/by=", p.version, p.n)
-		for i, way := range icrc.Ways() {
-			b.Run(name+way, func(b *testing.B) {
+		for i, implementation := range icrc.Implementations() {
+			b.Run(name+implementation, func(b *testing.B) {
 				defer icrc.Force(i)()
 				b.ReportAllocs()
 				for b.Loop() {

@@ -38,7 +38,7 @@ func coverages(t testing.TB) (all []covered) {
 }
 
 func TestCoverages(t *testing.T) {
-	eachWay(t, func() {
+	eachImplementation(t, func() {
 		udp := wiretest.Hex(t, cnp)
 		for _, v := range coverages(t) {
 			header, ext := wiretest.Hex(t, v.header), wiretest.Hex(t, v.ext)
@@ -98,9 +98,9 @@ func TestNoSegmentList(t *testing.T) {
 	}
 }
 
-// eachWay runs f with each implementation that this CPU supports.
-func eachWay(t testing.TB, f func()) {
-	for i := range icrc.Ways() {
+// eachImplementation runs f with each implementation that this CPU supports.
+func eachImplementation(t testing.TB, f func()) {
+	for i := range icrc.Implementations() {
 		func() {
 			defer icrc.Force(i)()
 			f()
@@ -110,14 +110,14 @@ func eachWay(t testing.TB, f func()) {
 
 // The implementations are those for the CPU features that Linux lists. Without this test, an implementation that is not
 // detected would never be tested.
-func TestWays(t *testing.T) {
-	ways := icrc.Ways()
-	t.Log(ways)
+func TestImplementations(t *testing.T) {
+	implementations := icrc.Implementations()
+	t.Log(implementations)
 	all := []string{"tables", "folding", "wide folding"}
 	if runtime.GOARCH == "arm64" {
 		all = []string{"tables", "CRC32 instructions"}
 	}
-	require.Equal(t, all[:len(ways)], ways)
+	require.Equal(t, all[:len(implementations)], implementations)
 
 	features := cpuFeatures()
 	if features == nil { // not Linux, or Linux lists the features of another architecture
@@ -133,7 +133,7 @@ func TestWays(t *testing.T) {
 		}
 		want = append(want, all[len(want)])
 	}
-	require.Equal(t, want, ways)
+	require.Equal(t, want, implementations)
 }
 
 // cpuFeatures returns the CPU features that Linux lists, or nil if it lists none for this architecture.

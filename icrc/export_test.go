@@ -24,8 +24,8 @@ var (
 	ErrVersion     = errVersion
 )
 
-// Ways returns the names of the implementations that this CPU supports.
-func Ways() []string {
+// Implementations returns the names of the implementations that this CPU supports.
+func Implementations() []string {
 	if runtime.GOARCH == "arm64" {
 		return []string{"tables", "CRC32 instructions"}[:best+1]
 	}
@@ -35,7 +35,7 @@ func Ways() []string {
 // Force selects the implementation with this index in Ways for all sums, until back is called.
 func Force(i int) (back func()) {
 	was := crc.Use
-	crc.Use = crc.Way(i)
+	crc.Use = crc.Implementation(i)
 	return func() { crc.Use = was }
 }
 

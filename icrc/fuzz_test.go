@@ -18,22 +18,22 @@ func FuzzSum(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ip []byte) {
 		before := bytes.Clone(ip)
 		sums := referenceSums(ip)
-		eachWay(t, func() {
+		eachImplementation(t, func() {
 			for c := icrc.AsSent; c <= icrc.Skipped; c++ {
 				want, ok := sums[c]
 				got, err := icrc.Sum(ip, c)
 				require.Equal(t, ok, err == nil, "%v: %v", c, err)
 				require.Equal(t, want, got, c)
 
-				put := bytes.Clone(ip)
-				require.Equal(t, err, icrc.Write(put, c))
+				written := bytes.Clone(ip)
+				require.Equal(t, err, icrc.Write(written, c))
 				if !ok {
-					require.Equal(t, ip, put)
+					require.Equal(t, ip, written)
 					continue
 				}
 				_, end := transport(ip)
-				require.Equal(t, append(le.AppendUint32(ip[:end:end], want), ip[end+4:]...), put)
-				matched := wiretest.Must(icrc.Verify(put))(t)
+				require.Equal(t, append(le.AppendUint32(ip[:end:end], want), ip[end+4:]...), written)
+				matched := wiretest.Must(icrc.Verify(written))(t)
 				require.Equal(t, want, sums[matched])
 				require.LessOrEqual(t, matched, c)
 			}

@@ -29,7 +29,7 @@ func TestReadsNothingElse(t *testing.T) {
 	}
 	for _, p := range all {
 		sums := referenceSums(p.ip)
-		eachWay(t, func() {
+		eachImplementation(t, func() {
 			front, back := b[:len(p.ip)], b[page-len(p.ip):]
 			for _, ip := range [][]byte{front, back} {
 				copy(ip, p.ip)

@@ -69,7 +69,7 @@ func packets(t testing.TB) []packet {
 
 // Packets of every length at three alignments, to cover all branches of the tables and the assembly.
 func TestEveryLength(t *testing.T) {
-	eachWay(t, func() {
+	eachImplementation(t, func() {
 		for _, c := range []struct{ version, shortest int }{{4, 40}, {6, 60}} {
 			for n := c.shortest; n < 4300; n++ {
 				if n == 800 {
@@ -91,7 +91,7 @@ func TestEveryLength(t *testing.T) {
 // Flipping a masked bit, a bit of the ICRC or a bit after it does not change the sum. Flipping any other bit changes
 // the sum or is an error.
 func TestEveryBit(t *testing.T) {
-	eachWay(t, func() {
+	eachImplementation(t, func() {
 		for _, p := range packets(t) {
 			ip := append(bytes.Clone(p.ip), 0, 0, 0) // Ethernet padding
 			mask := make([]byte, len(ip))
@@ -225,7 +225,7 @@ func TestEveryPrefix(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	eachWay(t, func() {
+	eachImplementation(t, func() {
 		for _, p := range append(packets(t), packet{ip: plain(6, 4096)}) {
 			for c := icrc.AsSent; c <= icrc.Skipped; c++ {
 				wiretest.NoAllocs(t, p.name+" Sum", func() { icrc.Sum(p.ip, c) })

@@ -158,7 +158,7 @@ func TestVectors(t *testing.T) {
 	b := wiretest.Must(os.ReadFile(wiretest.Path(t, "icrc-vectors.json")))(t)
 	require.NoError(t, json.Unmarshal(b, &file))
 	require.NotEmpty(t, file.Vectors)
-	eachWay(t, func() {
+	eachImplementation(t, func() {
 		for _, v := range file.Vectors {
 			_, ip := ipPacket(wiretest.Hex(t, v.Frame))
 			c, err := icrc.Verify(ip)
@@ -196,7 +196,7 @@ func TestCaptures(t *testing.T) {
 				continue
 			}
 			checked++
-			eachWay(t, func() {
+			eachImplementation(t, func() {
 				_, err := icrc.Verify(ip)
 				if udp[8] == flush {
 					require.ErrorIs(t, err, icrc.ErrMismatch, "%s, packet %d", name, p.Number)

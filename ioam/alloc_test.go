@@ -92,8 +92,8 @@ func TestOneAllocation(t *testing.T) {
 	require.NoError(t, trace.Decode(o))
 	wiretest.OneAlloc(t, "a trace", trace.AppendBinary)
 
-	room := Trace{Type: everyFieldNode.typ}
-	wiretest.OneAlloc(t, "a trace with room", func(b []byte) ([]byte, error) { return room.AppendFresh(b, 60) })
+	empty := Trace{Type: everyFieldNode.typ}
+	wiretest.OneAlloc(t, "a trace with free space", func(b []byte) ([]byte, error) { return empty.AppendFresh(b, 60) })
 	incremental := Trace{OptType: OptTypeIncremental, Type: everyFieldNode.typ}
 	fresh, err := incremental.AppendFresh(nil, 60)
 	require.NoError(t, err)

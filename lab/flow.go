@@ -487,14 +487,14 @@ func (f *Flow) receiveData(r ref, k *packet) {
 
 // sendAck acknowledges a packet, and returns the trace that the ports have
 // written to it.
-func (f *Flow) sendAck(what kind, to ref, was *packet) {
+func (f *Flow) sendAck(kind kind, to ref, was *packet) {
 	f.pending = 0
 	r, k := f.net.pool.get()
 	if was.hops > 0 && f.net.cfg.Variant.byAck() {
 		k.hops = was.hops
 		*f.net.pool.trace(r) = *f.net.pool.trace(to)
 	}
-	k.kind, k.prio, k.octets, k.hash = what, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
+	k.kind, k.prio, k.octets, k.hash = kind, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
 	f.dst.role.learnPacket(r, k)
 	f.dst.port.enqueuePacket(r, k)

@@ -124,7 +124,7 @@ func (h *hostRole) receiveNotification(ip []byte, flow int32) {
 		return
 	}
 	n := h.of.net
-	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
+	d := &n.roles.accepted // not a variable of its own: given to a Control, each would be allocated
 	_, *d = h.sender.Receive(nil, n.roles.decodeFrame(ip), n.eventNow())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.ActionAccepted || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {

@@ -28,7 +28,7 @@ const (
 )
 
 // Networks share nothing: concurrent runs have the same results as separate ones.
-func TestAtOnce(t *testing.T) {
+func TestConcurrentRuns(t *testing.T) {
 	run := func(v Variant) uint64 {
 		cfg := dcqcn(v)
 		cfg.HPCC, cfg.Pausing = hpccOf(5*time.Microsecond), pausing()
@@ -580,9 +580,9 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	told := node.Decision{Action: node.ActionAccepted, Message: kinds.KindCNP, Request: node.RequestSlowDown,
+	accepted := node.Decision{Action: node.ActionAccepted, Message: kinds.KindCNP, Request: node.RequestSlowDown,
 		KnownQP: true}
-	n.RunAt(100*µs, func() { a.applyNotification(&told); a.applyNotification(&told) })
+	n.RunAt(100*µs, func() { a.applyNotification(&accepted); a.applyNotification(&accepted) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())
 	require.Less(t, a.Rate(), 10*sim.Gbps)

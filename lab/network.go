@@ -119,8 +119,8 @@ func (n *Network) Switches() []*Switch { return n.switches }
 
 // Stream returns the random numbers of the run for a purpose and one of its
 // users, such as a port.
-func (n *Network) Stream(purpose string, who int) sim.Stream {
-	return sim.NewStream(n.cfg.Seed, purpose, who)
+func (n *Network) Stream(purpose string, index int) sim.Stream {
+	return sim.NewStream(n.cfg.Seed, purpose, index)
 }
 
 // Flows returns the flows in the order in which they were made.

@@ -27,20 +27,20 @@ import (
 type roles struct {
 	making int // packets that a node is building or reading
 
-	data    rocev2.Packet                            // the packet that is being built
-	ack     rocev2.Packet                            // the acknowledgement that is being built
-	frame   []byte                                   // the octets of one of them
-	outer   []byte                                   // the octets with the tunnel around it
-	ext     []byte                                   // the Hop-by-Hop header
-	read    rocev2.Frame                             // the frame that a role reads
-	learned *qpmap.Map                               // of all proxies and PEs, known from the start; nil for Cold
-	answer  []byte                                   // the answer of a role
-	heard   node.Decision                            // the decision of a sender
-	zeros   []byte                                   // the payload of all packets
-	own     ioam.Node                                // its own IOAM record
-	hops    [reaction.MaxHops + 1]reaction.Hop       // the hops that a sender reads
-	dcqcn   map[reaction.DCQCNConfig]*reaction.DCQCN // by their configuration
-	capable *acl.Map[congested.Capability]           // of senders, as switches know it
+	data     rocev2.Packet                            // the packet that is being built
+	ack      rocev2.Packet                            // the acknowledgement that is being built
+	frame    []byte                                   // the octets of one of them
+	outer    []byte                                   // the octets with the tunnel around it
+	ext      []byte                                   // the Hop-by-Hop header
+	read     rocev2.Frame                             // the frame that a role reads
+	learned  *qpmap.Map                               // of all proxies and PEs, known from the start; nil for Cold
+	answer   []byte                                   // the answer of a role
+	accepted node.Decision                            // the decision of a sender
+	zeros    []byte                                   // the payload of all packets
+	own      ioam.Node                                // its own IOAM record
+	hops     [reaction.MaxHops + 1]reaction.Hop       // the hops that a sender reads
+	dcqcn    map[reaction.DCQCNConfig]*reaction.DCQCN // by their configuration
+	capable  *acl.Map[congested.Capability]           // of senders, as switches know it
 }
 
 var (

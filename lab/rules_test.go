@@ -280,9 +280,9 @@ func TestUnknownSenders(t *testing.T) {
 	n, _ := half(dcqcn(FastCNPMarks), false)
 	n.Until(2 * ms)
 	require.NoError(t, n.Check())
-	silent := n.Counts()
-	require.Greater(t, silent.Ignored, uint64(4))
-	require.Zero(t, silent.Rejected)
+	counts := n.Counts()
+	require.Greater(t, counts.Ignored, uint64(4))
+	require.Zero(t, counts.Rejected)
 
 	n, _ = half(dcqcn(FastCNPMarks), true)
 	n.Until(2 * ms)
@@ -290,7 +290,7 @@ func TestUnknownSenders(t *testing.T) {
 	c := n.Counts()
 	require.EqualValues(t, 4, c.Ignored, "one for each of them")
 	require.EqualValues(t, 4, c.Rejected)
-	require.Less(t, c.FastCNPs, silent.FastCNPs)
+	require.Less(t, c.FastCNPs, counts.FastCNPs)
 	for i, f := range n.Flows() {
 		require.NotEqual(t, sim.Never, f.FirstCut(), i)
 	}

@@ -289,10 +289,10 @@ func (s *Switch) admitPacket(in *Port, q *queue, k *packet) bool {
 	if in != nil {
 		k.in = int32(in.index)
 	}
-	room := b.Total - s.used
-	limit := int64(b.Alpha * float64(room))
+	free := b.Total - s.used
+	limit := int64(b.Alpha * float64(free))
 	if !s.isLossless(k) {
-		if queued > limit || octets > room {
+		if queued > limit || octets > free {
 			k.kept = false
 			return false
 		}
@@ -305,9 +305,9 @@ func (s *Switch) admitPacket(in *Port, q *queue, k *packet) bool {
 		return true
 	}
 	if b.XOFF > 0 {
-		limit = min(b.XOFF, room+a.shared)
+		limit = min(b.XOFF, free+a.shared)
 	}
-	if a.shared+octets <= limit && octets <= room && a.over == 0 {
+	if a.shared+octets <= limit && octets <= free && a.over == 0 {
 		a.shared += octets
 		s.used += octets
 		return true

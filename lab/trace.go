@@ -53,9 +53,9 @@ func (n *Network) traceHeader(r ref, k *packet) []byte {
 		panic("lab: a trace of another length")
 	}
 	data[0], data[1] = 0, byte(o.Type)
-	said := n.pool.trace(r)
+	traced := n.pool.trace(r)
 	for i := range int(k.hops) {
-		node := n.newRecord(&said.hops[i], said.ports[i])
+		node := n.newRecord(&traced.hops[i], traced.ports[i])
 		if _, err := ioam.AddNode(o, &node); err != nil {
 			panic("lab: " + err.Error())
 		}

@@ -115,20 +115,20 @@ func TestWrongConfig(t *testing.T) {
 		is := func(k string) bool { return k == key || strings.HasPrefix(k, key+".") }
 		return slices.ContainsFunc(slices.Collect(maps.Keys(wrong)), is)
 	}
-	var look func(prefix string, of reflect.Type)
-	look = func(prefix string, of reflect.Type) {
+	var checkFields func(prefix string, of reflect.Type)
+	checkFields = func(prefix string, of reflect.Type) {
 		for i := range of.NumField() {
 			field := of.Field(i)
 			switch key := prefix + field.Name; {
 			case field.Type.Kind() == reflect.Func || field.Type.Kind() == reflect.Bool || key == "Seed":
 			case key == "RED" || key == "Buffer" || key == "Pausing":
-				look(key+".", field.Type)
+				checkFields(key+".", field.Type)
 			default:
 				require.True(t, named(key), "nothing says that %s is checked", key)
 			}
 		}
 	}
-	look("", reflect.TypeFor[Config]())
+	checkFields("", reflect.TypeFor[Config]())
 }
 
 // A reaction point that is none is an error of the flow, and one that wants no rate at all sends as good as nothing.

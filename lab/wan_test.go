@@ -444,9 +444,9 @@ func TestCold(t *testing.T) {
 			cfg := dcqcn(v)
 			cfg.Cold = cold
 			n, _ := wan(cfg, 3, 100*sim.Gbps, 10*µs)
-			beside := n.Switch() // a proxy that receives the passing packets from a mirror
-			n.Link(n.Switches()[0], beside, 100*sim.Gbps, µs)
-			n.ProxyAt(n.Switches()[0], beside)
+			mirrorProxy := n.Switch() // a proxy that receives the passing packets from a mirror
+			n.Link(n.Switches()[0], mirrorProxy, 100*sim.Gbps, µs)
+			n.ProxyAt(n.Switches()[0], mirrorProxy)
 			n.Until(5 * ms)
 			require.NoError(t, n.Check())
 			return n

@@ -27,7 +27,7 @@ type Datagrams struct {
 	local   netip.AddrPort
 	icmp    bool
 	in      *receiver
-	packets [atOnce]Packet
+	packets [maxBatch]Packet
 	memory  []byte // of the packets
 	stopped bool
 	lost    atomic.Uint64
@@ -140,7 +140,7 @@ func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	makeRoom(fd)
+	growSocketBuffer(fd)
 	return d, nil
 }
 

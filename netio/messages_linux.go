@@ -9,7 +9,7 @@ import (
 )
 
 // atOnce is the maximum number of packets of one read or send.
-const atOnce = 64
+const maxBatch = 64
 
 // A mmsghdr is the struct of recvmmsg(2) and sendmmsg(2).
 type mmsghdr struct {
@@ -35,20 +35,21 @@ func mmsg(call uintptr, fd int, m []mmsghdr) (n int, err error) {
 // A receiver reads messages of a socket, with the control messages of the kernel.
 type receiver struct {
 	fd       int
-	messages [atOnce]mmsghdr
-	iovecs   [atOnce]unix.Iovec
-	froms    [atOnce][unix.SizeofSockaddrAny]byte
-	controls [atOnce][256]byte
+	messages [maxBatch]mmsghdr
+	iovecs   [maxBatch]unix.Iovec
+	froms    [maxBatch][unix.SizeofSockaddrAny]byte
+	controls [maxBatch][256]byte
 	memory   []byte
-	room     int // octets that stay free in front of each message
+	headroom int // octets that stay free in front of each message
 	slot     int // octets for each message: the free ones and the longest message
 }
 
 // newReceiver returns a receiver of messages up to a length.
-func newReceiver(fd, room, length int) *receiver {
-	r := &receiver{fd: fd, room: room, slot: room + length, memory: make([]byte, atOnce*(room+length))}
+func newReceiver(fd, headroom, length int) *receiver {
+	slot := headroom + length
+	r := &receiver{fd: fd, headroom: headroom, slot: slot, memory: make([]byte, maxBatch*slot)}
 	for i := range r.messages {
-		r.iovecs[i].Base = &r.memory[i*r.slot+room]
+		r.iovecs[i].Base = &r.memory[i*r.slot+headroom]
 		r.iovecs[i].SetLen(length)
 		m := &r.messages[i].msg
 		m.Name, m.Iov, m.Control = &r.froms[i][0], &r.iovecs[i], &r.controls[i][0]
@@ -71,7 +72,9 @@ func (r *receiver) receive() (int, error) {
 }
 
 // message returns the octets of a message, with the room in front of them.
-func (r *receiver) message(i int) []byte { return r.memory[i*r.slot:][:r.room+int(r.messages[i].n)] }
+func (r *receiver) message(i int) []byte {
+	return r.memory[i*r.slot:][:r.headroom+int(r.messages[i].n)]
+}
 
 // forEachControl calls f with each thing that the kernel says beside a message.
 func (r *receiver) forEachControl(i int, f func(level, kind int32, data []byte)) {
@@ -99,13 +102,12 @@ func timeOf(timespec []byte) time.Time {
 }
 
 // roomInKernel is the size of a socket's buffer in the kernel, in bytes.
-const roomInKernel = 8 << 20
+const socketBufferSize = 8 << 20
 
-// makeRoom gives a socket that room, or without CAP_NET_ADMIN as much of it as is
-// allowed.
-func makeRoom(fd int) {
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, roomInKernel) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, roomInKernel)
+// growSocketBuffer gives a socket a buffer of socketBufferSize, or without CAP_NET_ADMIN of the maximum size allowed.
+func growSocketBuffer(fd int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBufferSize) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBufferSize)
 	}
 }
 

@@ -45,18 +45,18 @@ type Packet struct {
 	Egress     int    // number of the interface where it goes out, 0 where that is not known
 	Depth      uint64 // octets in the queue where it waits, with DepthKnown
 	DepthKnown bool
-	Why        Why
+	Origin     Origin
 }
 
-// Why says why a source gives a packet.
-type Why uint8
+// Origin is the reason for which a source returns a packet.
+type Origin uint8
 
-// The reasons.
+// Values of Origin.
 const (
-	Seen    Why = iota // it was on an interface or in a capture, or came to a socket
-	Queued             // it waits in a queue of this host
-	Sampled            // the kernel or the switch hardware sampled it, possibly because it experienced congestion
-	Logged             // a rule of the packet filter has logged it
+	OriginSeen    Origin = iota // it was on an interface or in a capture, or came to a socket
+	OriginQueued                // it waits in a queue of this host
+	OriginSampled               // the kernel or the switch hardware sampled it, maybe because it was marked
+	OriginLogged                // a rule of the packet filter has logged it
 )
 
 // A Source gives packets. It is read by one goroutine; Lost may be called by any.

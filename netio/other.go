@@ -45,7 +45,7 @@ func OpenPort(name string, neighbour net.HardwareAddr) (Sink, error) {
 type waiter struct{}
 
 func (waiter) open(context.Context, []Source) error { return nil }
-func (waiter) awake()                               {}
+func (waiter) wakeUp()                              {}
 func (waiter) forget(int)                           {}
 func (waiter) wait([]bool, time.Duration) (bool, error) {
 	return false, errors.ErrUnsupported

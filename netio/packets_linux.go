@@ -19,7 +19,7 @@ import (
 type Packets struct {
 	fd      int
 	index   int // of the interface, 0 for any
-	packets [atOnce]Packet
+	packets [maxBatch]Packet
 	read    func([]Packet) (int, error)
 	in      *receiver // without blocks
 	ring    *ring     // with blocks
@@ -76,7 +76,7 @@ func (p *Packets) open(c *PacketConfig) error {
 	if err := attach(p.fd, program); err != nil {
 		return err
 	}
-	makeRoom(p.fd)
+	growSocketBuffer(p.fd)
 	err = setOptions(p.fd, option{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS}, option{unix.SOL_PACKET, unix.PACKET_AUXDATA})
 	if err != nil {
 		return err
@@ -158,9 +158,9 @@ func (p *Packets) receive(packets []Packet) (int, error) {
 				aux = data
 			}
 		})
-		b := beside{octets: uint32(len(data) - wire.TagSize)}
+		b := packetMeta{octets: uint32(len(data) - wire.TagSize)}
 		if aux != nil { // status 32, len 32, snaplen 32, mac 16, net 16, vlan_tci 16, vlan_tpid 16
-			b = beside{
+			b = packetMeta{
 				status: ne.Uint32(aux), octets: ne.Uint32(aux[4:]), network: int(ne.Uint16(aux[14:])),
 				tci: ne.Uint16(aux[16:]), tpid: ne.Uint16(aux[18:]),
 			}
@@ -170,8 +170,8 @@ func (p *Packets) receive(packets []Packet) (int, error) {
 	return n, err
 }
 
-// A beside is the metadata of a packet from the kernel.
-type beside struct {
+// A packetMeta is the metadata that the kernel delivers with a packet.
+type packetMeta struct {
 	status    uint32 // TP_STATUS_…
 	octets    uint32 // of the whole packet
 	network   int    // where the network layer begins
@@ -180,7 +180,7 @@ type beside struct {
 
 // set describes a packet that has room for a VLAN tag in front of it. from is a
 // struct sockaddr_ll.
-func (p *Packet) set(data []byte, at time.Time, from []byte, b beside) {
+func (p *Packet) set(data []byte, at time.Time, from []byte, b packetMeta) {
 	// family 16, protocol 16, interface 32, type of hardware 16, type of packet 8
 	*p = Packet{
 		Record:    capture.Record{Data: data[wire.TagSize:], OrigLen: b.octets, Time: at, Unit: time.Nanosecond},

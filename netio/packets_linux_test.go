@@ -58,8 +58,8 @@ func cable(t *testing.T) *wiretest.Socket {
 	return wiretest.NewSocket(t, index(t, "near"))
 }
 
-// bothWays runs a test with and without blocks.
-func bothWays(t *testing.T, f func(t *testing.T, blocks bool)) {
+// eachBlockMode runs a test with and without blocks.
+func eachBlockMode(t *testing.T, f func(t *testing.T, blocks bool)) {
 	for _, blocks := range []bool{false, true} {
 		t.Run(fmt.Sprint("blocks ", blocks), func(t *testing.T) { f(t, blocks) })
 	}
@@ -88,7 +88,7 @@ func poll(t *testing.T, sources ...Source) (p *Poll, stop func()) {
 func takePackets(t *testing.T, p *Poll, n int) (packets []Packet) {
 	t.Helper()
 	for len(packets) < n {
-		_, batch, err := p.Next(wiretest.Patience)
+		_, batch, err := p.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, batch, "%d of %d packets", len(packets), n)
 		for _, b := range batch {
@@ -103,7 +103,7 @@ func takePackets(t *testing.T, p *Poll, n int) (packets []Packet) {
 // Frames sent into one end of the cable come out of the other with the same octets, order and VLAN tags; the kernel
 // passes the outer tag in metadata. A capture on any interface has each frame twice, on its way out and on its way in.
 func TestFrames(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		far, _ := poll(t, open(t, PacketConfig{Interface: "far", Blocks: blocks}))
 		every, _ := poll(t, open(t, PacketConfig{Interface: "any", Blocks: blocks}))
@@ -134,14 +134,14 @@ func TestFrames(t *testing.T) {
 // At the end of the context a source ends after the packets that the kernel has by then. More than a batch is read in
 // several.
 func TestEnd(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		// Linux passes a frame to the sockets of a device one after the other, in reverse order of opening: every
 		// packet of the witness has already reached the other socket.
 		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
 		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
 		p, stop := poll(t, in)
-		const sent = 3*atOnce + 1
+		const sent = 3*maxBatch + 1
 		for range sent {
 			socket.Send(t, wiretest.Hex(t, tagged))
 		}
@@ -151,7 +151,7 @@ func TestEnd(t *testing.T) {
 		_, batch, err := p.Next(-1)
 		for ; err == nil; _, batch, err = p.Next(-1) {
 			require.NotEmpty(t, batch)
-			require.LessOrEqual(t, len(batch), atOnce)
+			require.LessOrEqual(t, len(batch), maxBatch)
 			read += len(batch)
 			socket.Send(t, wiretest.Hex(t, tagged)) // too late
 		}
@@ -196,7 +196,7 @@ func readAll(t *testing.T, in Source) (n int) {
 
 // A packet of the loopback device comes by twice: by default it is shown once.
 func TestDirection(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		lo := wiretest.NewSocket(t, index(t, "lo"))
 		atLo, _ := poll(t, open(t, PacketConfig{Interface: "lo"})) // opened first, so that they get a frame last
@@ -251,7 +251,7 @@ func tunnel(t *testing.T, name string) *os.File {
 
 // The kernel runs the filter, of the right link layer, and cuts.
 func TestFilterAndSnap(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		near := cable(t)
 		bare := tunnel(t, "bare")
 		frame := wiretest.Capture(t, "messages.pcap")[0].Data
@@ -283,7 +283,7 @@ func TestFilterAndSnap(t *testing.T) {
 // More packets than the buffer can hold arrive before anything is read: the kernel drops some and counts them. The
 // packets read and lost add up to the packets sent.
 func TestLost(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		in := open(t, PacketConfig{Interface: "near", Blocks: blocks}) // sent frames are counted here immediately
 		p, stop := poll(t, in)
@@ -305,7 +305,7 @@ func TestLost(t *testing.T) {
 // The error about an interface that goes down comes after its earlier packets; when it is up again packets come again.
 // An interface that was deleted stays away.
 func TestAway(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
 		p, _ := poll(t, in)
@@ -317,11 +317,11 @@ func TestAway(t *testing.T) {
 			takePackets(t, witness, 1)
 			ip(t, end)
 			takePackets(t, p, 1)
-			_, _, err := p.Next(wiretest.Patience)
+			_, _, err := p.Next(wiretest.Timeout)
 			require.Equal(t, ErrAway, err)
 			require.False(t, in.IsUp())
 			if end == "link set far down" {
-				_, _, err = witness.Next(wiretest.Patience)
+				_, _, err = witness.Next(wiretest.Timeout)
 				require.Equal(t, ErrAway, err)
 				ip(t, "link set far up")
 				wiretest.AwaitCarriers(t)
@@ -332,7 +332,7 @@ func TestAway(t *testing.T) {
 
 // Run goes on when the interface has gone down and come up again, and ticks meanwhile.
 func TestRunSurvivesFlap(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
 		frame := wiretest.Hex(t, untagged)
@@ -385,13 +385,13 @@ func TestOpenErrors(t *testing.T) {
 	_, err = linkType(unix.ARPHRD_INFINIBAND)
 	require.ErrorIs(t, err, errLinkType)
 	_, err = OpenPackets(PacketConfig{Interface: "lo", Filter: &filter.Capture{Selection: 99}})
-	require.ErrorContains(t, err, "no such selection")
+	require.ErrorContains(t, err, "not one of the selections")
 	_, err = OpenPackets(PacketConfig{Interface: "any", Filter: &filter.Capture{Selection: 99}})
-	require.ErrorContains(t, err, "no such selection")
+	require.ErrorContains(t, err, "not one of the selections")
 }
 
 // The metadata of a frame is in the native byte order of the kernel.
-func TestBeside(t *testing.T) {
+func TestPacketMeta(t *testing.T) {
 	ne := binary.NativeEndian
 	at := time.Date(2026, 11, 22, 1, 2, 3, 456789012, time.UTC)
 	require.Equal(t, at, timeOf(ne.AppendUint64(ne.AppendUint64(nil, uint64(at.Unix())), 456789012)))
@@ -407,18 +407,18 @@ func TestBeside(t *testing.T) {
 	for _, row := range []struct {
 		name        string
 		hardware    uint16
-		b           beside
+		b           packetMeta
 		frame, want string
 	}{
-		{"tag", unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged,
+		{"tag", unix.ARPHRD_ETHER, packetMeta{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged,
 			tagged},
-		{"no protocol", unix.ARPHRD_ETHER, beside{status: tag, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
-		{"second tag", unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 9, tpid: 0x88A8}, tagged, stacked},
-		{"no tag", unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
-		{"short", unix.ARPHRD_ETHER, beside{status: tag, tci: 7}, untagged[:23], untagged[:23]},
-		{"tunnel", unix.ARPHRD_NONE, beside{status: tag, tci: 7}, "45000014", "45000014"},
-		{"other link layer", unix.ARPHRD_INFINIBAND, beside{network: 4}, "00112233 45000014", "45000014"},
-		{"nothing behind it", unix.ARPHRD_INFINIBAND, beside{network: 40}, "00112233", ""},
+		{"no protocol", unix.ARPHRD_ETHER, packetMeta{status: tag, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
+		{"second tag", unix.ARPHRD_ETHER, packetMeta{status: tag | tpid, tci: 9, tpid: 0x88A8}, tagged, stacked},
+		{"no tag", unix.ARPHRD_ETHER, packetMeta{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
+		{"short", unix.ARPHRD_ETHER, packetMeta{status: tag, tci: 7}, untagged[:23], untagged[:23]},
+		{"tunnel", unix.ARPHRD_NONE, packetMeta{status: tag, tci: 7}, "45000014", "45000014"},
+		{"other link layer", unix.ARPHRD_INFINIBAND, packetMeta{network: 4}, "00112233 45000014", "45000014"},
+		{"nothing behind it", unix.ARPHRD_INFINIBAND, packetMeta{network: 40}, "00112233", ""},
 	} {
 		frame := wiretest.Hex(t, row.frame)
 		row.b.octets = uint32(len(frame))
@@ -433,7 +433,7 @@ func TestBeside(t *testing.T) {
 
 // Reading allocates nothing.
 func TestReadAllocatesNothing(t *testing.T) {
-	bothWays(t, func(t *testing.T, blocks bool) {
+	eachBlockMode(t, func(t *testing.T, blocks bool) {
 		socket := cable(t)
 		in := open(t, PacketConfig{Interface: "near", Blocks: blocks})
 		p, _ := poll(t, in)
@@ -443,7 +443,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 				socket.Send(t, frame)
 			}
 			for n := 0; n < 3; {
-				_, batch, err := p.Next(wiretest.Patience)
+				_, batch, err := p.Next(wiretest.Timeout)
 				if err != nil || len(batch) == 0 {
 					panic(fmt.Sprint(len(batch), err))
 				}

@@ -76,7 +76,7 @@ type Poll struct {
 }
 
 // lastWords is the maximum time that a stopped source may take to return the packets that the kernel has for it.
-const lastWords = time.Second
+const stopTimeout = time.Second
 
 // NewPoll returns a Poll of these sources, which its Close does not close. The end of ctx ends all of them, after the
 // packets that the kernel has by then are read.
@@ -97,7 +97,7 @@ func (p *Poll) Next(limit time.Duration) (source int, packets []Packet, err erro
 	for {
 		if !p.stopped && p.ctx.Err() != nil {
 			p.stopped = true
-			p.awake()
+			p.wakeUp()
 			for i, s := range p.sources {
 				p.ready[i] = !p.ended[i]
 				if failed := s.Stop(); failed != nil {
@@ -118,7 +118,7 @@ func (p *Poll) Next(limit time.Duration) (source int, packets []Packet, err erro
 			return -1, nil, io.EOF
 		}
 		if p.stopped {
-			limit = lastWords
+			limit = stopTimeout
 		}
 		switch some, err := p.wait(p.ready, limit); {
 		case err != nil:

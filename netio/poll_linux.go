@@ -32,7 +32,7 @@ func (w *waiter) open(ctx context.Context, sources []Source) error {
 }
 
 // awake makes wait wait although the context has ended.
-func (w *waiter) awake() { w.forget(len(w.fds) - 1) }
+func (w *waiter) wakeUp() { w.forget(len(w.fds) - 1) }
 
 // forget leaves a source out.
 func (w *waiter) forget(source int) { w.fds[source].Fd = -1 }

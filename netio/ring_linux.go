@@ -84,7 +84,7 @@ func (r *ring) read(packets []Packet) (n int, err error) {
 			h[begin-wire.TagSize:end:end],
 			time.Unix(int64(ne.Uint32(h[atSeconds:])), int64(ne.Uint32(h[atNanos:]))).UTC(),
 			h[atFrom:],
-			beside{
+			packetMeta{
 				status: ne.Uint32(h[atTP:]), octets: ne.Uint32(h[atOctets:]),
 				network: int(ne.Uint16(h[atNetwork:])) - begin,
 				tci:     uint16(ne.Uint32(h[atTCI:])), tpid: ne.Uint16(h[atTPID:]),

@@ -16,9 +16,9 @@ import (
 type sender struct {
 	fd       int
 	none     error // why there is no socket, and nothing can be sent
-	messages [atOnce]mmsghdr
-	iovecs   [atOnce]unix.Iovec
-	to       [atOnce][unix.SizeofSockaddrAny]byte
+	messages [maxBatch]mmsghdr
+	iovecs   [maxBatch]unix.Iovec
+	to       [maxBatch][unix.SizeofSockaddrAny]byte
 	memory   []byte // of the packets, one after the other
 	n        int    // packets
 	failed   *atomic.Uint64
@@ -50,7 +50,7 @@ func (s *sender) queuePacket(packet []byte) (to []byte, err error) {
 		s.fail(packet, s.none)
 		return nil, s.none
 	}
-	if s.n == atOnce || cap(s.memory)-len(s.memory) < len(packet) {
+	if s.n == maxBatch || cap(s.memory)-len(s.memory) < len(packet) {
 		err = s.flush()
 	}
 	if len(packet) > cap(s.memory) {
@@ -137,13 +137,13 @@ func OpenRaw(device string) (Sink, error) {
 	return r, nil
 }
 
-// setUp has the kernel tell that a queue was full, which it else keeps to itself, and
-// binds to the device, unless its name is empty.
-func (s *sender) setUp(level, tell int, device string) error {
+// setUp makes the kernel report full queues, which needs a socket option of the level, and binds to the device, unless
+// its name is empty.
+func (s *sender) setUp(level, errorOption int, device string) error {
 	if s.none != nil {
 		return nil
 	}
-	if err := unix.SetsockoptInt(s.fd, level, tell, 1); err != nil || device == "" {
+	if err := unix.SetsockoptInt(s.fd, level, errorOption, 1); err != nil || device == "" {
 		return err
 	}
 	return unix.BindToDevice(s.fd, device)

@@ -111,7 +111,7 @@ func TestSockets(t *testing.T) {
 	require.NoError(t, raw.Flush())
 	got := make([][][]byte, len(sent))
 	for want > 0 {
-		source, batch, err := p.Next(wiretest.Patience)
+		source, batch, err := p.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, batch)
 		for i := range batch {
@@ -251,9 +251,9 @@ func TestRaw(t *testing.T) {
 	nowhere4, nowhere6 := datagram(t, "198.51.100.1", 9, 1, 64, ""), datagram(t, "2001:db8:2::1", 9, 1, 64, "")
 	long := append(append([]byte(nil), four...), make([]byte, maxMemory)...)
 	var unsent [][]byte
-	var why []error
+	var causes []error
 	routed.(UnsentReporter).OnUnsent(func(packet []byte, err error) {
-		unsent, why = append(unsent, slices.Clone(packet)), append(why, err)
+		unsent, causes = append(unsent, slices.Clone(packet)), append(causes, err)
 	})
 	for _, packet := range [][]byte{nowhere4, four, nowhere4, nowhere6, six} {
 		require.NoError(t, routed.Send(packet))
@@ -268,12 +268,12 @@ func TestRaw(t *testing.T) {
 	require.EqualValues(t, 8, routed.Failed())
 	require.Equal(t, [][]byte{nowhere4, nowhere4, nowhere6, {}, four[:19], six[:39], {0x50}, long}, unsent)
 	lost, noIP := error(unix.ENETUNREACH), error(errNotIP)
-	require.Equal(t, []error{lost, lost, lost, noIP, noIP, noIP, noIP, unix.EMSGSIZE}, why)
+	require.Equal(t, []error{lost, lost, lost, noIP, noIP, noIP, noIP, unix.EMSGSIZE}, causes)
 	require.NoError(t, routed.Flush())
 
 	mine := func(p *Poll) (found [][]byte) {
 		for len(found) < 2 {
-			_, batch, err := p.Next(wiretest.Patience)
+			_, batch, err := p.Next(wiretest.Timeout)
 			require.NoError(t, err)
 			require.NotEmpty(t, batch)
 			for i := range batch {
@@ -405,19 +405,19 @@ func TestPoll(t *testing.T) {
 	require.Empty(t, batch)
 	require.NoError(t, err)
 	for _, out := range sinks {
-		for range 2*atOnce + 1 {
+		for range 2*maxBatch + 1 {
 			require.NoError(t, out.Send([]byte("data")))
 		}
 	}
 	counts := map[int]int{}
 	var order []int
 	for range 9 {
-		source, batch, err := p.Next(wiretest.Patience)
+		source, batch, err := p.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		counts[source] += len(batch)
 		order = append(order, source)
 	}
-	require.Equal(t, map[int]int{0: 2*atOnce + 1, 1: 2*atOnce + 1, 2: 2*atOnce + 1}, counts)
+	require.Equal(t, map[int]int{0: 2*maxBatch + 1, 1: 2*maxBatch + 1, 2: 2*maxBatch + 1}, counts)
 	require.ElementsMatch(t, []int{0, 1, 2}, order[:3])
 	require.ElementsMatch(t, []int{0, 1, 2}, order[3:6])
 
@@ -426,7 +426,7 @@ func TestPoll(t *testing.T) {
 		require.NoError(t, sinks[i].Send([]byte("data")))
 	}
 	for _, want := range []int{0, 2} {
-		source, batch, err := p.Next(wiretest.Patience)
+		source, batch, err := p.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.Equal(t, want, source)
 		require.Len(t, batch, 1)
@@ -461,7 +461,7 @@ func TestSocketsAllocateNothing(t *testing.T) {
 			panic("sent")
 		}
 		for n := 0; n < 3; {
-			_, batch, err := p.Next(wiretest.Patience)
+			_, batch, err := p.Next(wiretest.Timeout)
 			if err != nil || len(batch) == 0 {
 				panic(err)
 			}

@@ -30,15 +30,15 @@ import (
 const ms = time.Millisecond
 
 var (
-	slow     = node.Rate{PerSecond: 100, Burst: 2} // rate of sent packets
-	slower   = node.Rate{PerSecond: 50, Burst: 3}  // rate of received packets
-	anybody  = netip.MustParsePrefix("::/0")
-	anybody4 = netip.MustParsePrefix("0.0.0.0/0")
-	all      = acl.New(anybody, anybody4)
+	slow      = node.Rate{PerSecond: 100, Burst: 2} // rate of sent packets
+	slower    = node.Rate{PerSecond: 50, Burst: 3}  // rate of received packets
+	anySource = netip.MustParsePrefix("::/0")
+	anybody4  = netip.MustParsePrefix("0.0.0.0/0")
+	all       = acl.New(anySource, anybody4)
 )
 
 func FuzzBorder(f *testing.F) {
-	c := &cast[border.Config]{
+	c := &fuzzedRole[border.Config]{
 		fresh: func(c border.Config) (configurable[border.Config], error) { return border.New(c) },
 		configs: []border.Config{
 			{Enabled: true}, {Enabled: true, Border: filter.Border{CNP: true, PPFC: true}}, {},
@@ -46,11 +46,11 @@ func FuzzBorder(f *testing.F) {
 		on:     func(c border.Config) bool { return c.Enabled },
 		limits: func(border.Config) limits { return limits{} },
 		ops:    1,
-		show: func(r configurable[border.Config], _ byte, out []byte, p *play) ([]byte, node.Decision) {
+		receive: func(r configurable[border.Config], _ byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 			return r.Receive(out, &p.frame, node.Event{Now: p.now})
 		},
 	}
-	c.check = func(_ configurable[border.Config], cfg border.Config, p *play, _ []byte, d node.Decision) (
+	c.check = func(_ configurable[border.Config], cfg border.Config, p *scriptRun, _ []byte, d node.Decision) (
 		bool, netip.Addr, any,
 	) {
 		switch kind := p.kind(); kind { // no message crosses that can be read
@@ -67,9 +67,9 @@ func FuzzBorder(f *testing.F) {
 func FuzzCongested(f *testing.F) {
 	method := func(m congested.Method, change func(*congested.Config)) congested.Config {
 		c := congested.Config{Enabled: true, Self4: switch4, Self6: switch6, PEs: acl.New(netip.PrefixFrom(pe, 128)),
-			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: anybody, Value: m},
+			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: anySource, Value: m},
 				acl.Entry[congested.Method]{Prefix: anybody4, Value: m}),
-			Proxies: acl.NewMap(acl.Entry[netip.Addr]{Prefix: anybody, Value: proxy6},
+			Proxies: acl.NewMap(acl.Entry[netip.Addr]{Prefix: anySource, Value: proxy6},
 				acl.Entry[netip.Addr]{Prefix: anybody4, Value: proxy4}),
 			MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4, Seed: 7, Pause: ms,
 			FastCNP: fastcnp.Config{Long: fastcnp.LongTraceFallBack}}
@@ -77,13 +77,13 @@ func FuzzCongested(f *testing.F) {
 		return c
 	}
 	type role = configurable[congested.Config]
-	c := &cast[congested.Config]{
+	c := &fuzzedRole[congested.Config]{
 		fresh: func(c congested.Config) (role, error) { return congested.New(c) },
 		configs: []congested.Config{
 			method(congested.MethodFastCNP, func(c *congested.Config) {}),
 			method(congested.MethodFastCNP, func(c *congested.Config) {
 				c.PerFlow, c.Out = [8]time.Duration{ms, ms, ms, ms, ms, ms, ms, ms}, slow
-				c.Capable = acl.NewMap(acl.Entry[congested.Capability]{Prefix: anybody, Value: congested.Capable})
+				c.Capable = acl.NewMap(acl.Entry[congested.Capability]{Prefix: anySource, Value: congested.Capable})
 			}),
 			method(congested.MethodProxy, func(c *congested.Config) { c.Out = slow }),
 			method(congested.MethodFCN, func(c *congested.Config) { c.PerFlow[0] = time.Second }),
@@ -104,7 +104,7 @@ func FuzzCongested(f *testing.F) {
 		},
 	}
 	resumed := false
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+	c.receive = func(r role, op byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 		a := r.(*congested.Role)
 		resumed = op%4 == 3
 		switch op % 4 {
@@ -119,7 +119,7 @@ func FuzzCongested(f *testing.F) {
 		}
 		return a.Receive(out, &p.frame, node.Event{Port: uint16(op >> 4 & 1), Now: p.now})
 	}
-	c.check = func(_ role, cfg congested.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+	c.check = func(_ role, cfg congested.Config, p *scriptRun, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.MarkECN {
 			require.False(p.t, cfg.CannotMark)
 			require.NotEqual(p.t, rocev2.NotECT, p.frame.Outer().ECN())
@@ -154,12 +154,12 @@ func FuzzIngress(f *testing.F) {
 		return c
 	}
 	type role = configurable[ingress.Config]
-	newCast := func(change func(*ingress.Config)) *cast[ingress.Config] {
-		c := &cast[ingress.Config]{
+	newCast := func(change func(*ingress.Config)) *fuzzedRole[ingress.Config] {
+		c := &fuzzedRole[ingress.Config]{
 			fresh: func(c ingress.Config) (role, error) { return ingress.New(c) },
 			configs: []ingress.Config{
 				config(change),
-				config(func(c *ingress.Config) { change(c); c.Out, c.PerFlow, c.QPs = slow, ms, &school }),
+				config(func(c *ingress.Config) { change(c); c.Out, c.PerFlow, c.QPs = slow, ms, &observingPairs }),
 				config(func(c *ingress.Config) { change(c); c.In, c.InPerSource = slower, node.Rate{PerSecond: 1} }),
 				{},
 			},
@@ -175,7 +175,7 @@ func FuzzIngress(f *testing.F) {
 		c.state = func(r role, now time.Time) any {
 			return []any{slices.Collect(r.(*ingress.Role).Flows(now)), r.(*ingress.Role).Free()}
 		}
-		c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+		c.receive = func(r role, op byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 			pe := r.(*ingress.Role)
 			switch op % 8 {
 			case 0, 1, 2:
@@ -189,7 +189,7 @@ func FuzzIngress(f *testing.F) {
 			}
 			return pe.Receive(out, &p.frame, node.Event{Now: p.now})
 		}
-		c.check = func(r role, cfg ingress.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+		c.check = func(r role, cfg ingress.Config, p *scriptRun, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 			pe := r.(*ingress.Role)
 			if pe.Free() < 0 || pe.Free()+pe.Len() > c.configs[0].MaxFlows {
 				p.t.Fatalf("%d flows, and room for %d, of %d", pe.Len(), pe.Free(), c.configs[0].MaxFlows)
@@ -225,7 +225,7 @@ func FuzzIngress(f *testing.F) {
 	pool := traffic(f)
 	for i := range labels.configs {
 		for op := range byte(16) {
-			f.Add([]byte(showAll(pool, byte(i), op/2)), op&1 != 0)
+			f.Add([]byte(scriptOfAll(pool, byte(i), op/2)), op&1 != 0)
 		}
 	}
 	f.Fuzz(func(t *testing.T, s []byte, learn bool) {
@@ -246,7 +246,7 @@ func FuzzPause(f *testing.F) {
 	limited.In, limited.InPerSource = slower, node.Rate{PerSecond: 1}
 	short.MaxPause = 10 * ms
 	type role = configurable[pause.Config]
-	c := &cast[pause.Config]{
+	c := &fuzzedRole[pause.Config]{
 		fresh:   func(c pause.Config) (role, error) { return pause.New(c) },
 		configs: []pause.Config{config, limited, short, {}},
 		on:      func(c pause.Config) bool { return c.Enabled },
@@ -257,10 +257,10 @@ func FuzzPause(f *testing.F) {
 		},
 		ops: 1,
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+	c.receive = func(r role, op byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(r role, cfg pause.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+	c.check = func(r role, cfg pause.Config, p *scriptRun, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		table := r.(*pause.Role)
 		if len(sent) > 0 || table.Len() > config.MaxTargets {
 			p.t.Fatalf("%x sent, %d targets of %d", sent, table.Len(), config.MaxTargets)
@@ -283,19 +283,19 @@ func FuzzPause(f *testing.F) {
 func FuzzProxy(f *testing.F) {
 	config := func(answer proxy.Answer, change func(*proxy.Config)) proxy.Config {
 		c := proxy.Config{Enabled: true, Self4: proxy4, Self6: proxy6, Accept: all, QPs: connected{},
-			Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: anybody, Value: answer},
+			Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: anySource, Value: answer},
 				acl.Entry[proxy.Answer]{Prefix: anybody4, Value: answer}),
 			MaxFlows: 4, MaxSources: 4, Seed: 7}
 		change(&c)
 		return c
 	}
 	type role = configurable[proxy.Config]
-	c := &cast[proxy.Config]{
+	c := &fuzzedRole[proxy.Config]{
 		fresh: func(c proxy.Config) (role, error) { return proxy.New(c) },
 		configs: []proxy.Config{
 			config(proxy.AnswerCNP, func(*proxy.Config) {}),
 			config(proxy.AnswerCNP, func(c *proxy.Config) { c.Out, c.PerFlow, c.FromReceiver = slow, ms, true }),
-			config(proxy.AnswerFastCNP, func(c *proxy.Config) { c.PerFlow, c.QPs = ms, &school }),
+			config(proxy.AnswerFastCNP, func(c *proxy.Config) { c.PerFlow, c.QPs = ms, &observingPairs }),
 			config(proxy.AnswerPPFC, func(c *proxy.Config) { c.In, c.InPerSource = slower, node.Rate{PerSecond: 1} }),
 			config(proxy.AnswerOther, func(c *proxy.Config) { c.Out = slow }),
 			{},
@@ -310,10 +310,10 @@ func FuzzProxy(f *testing.F) {
 			return limits{out: c.Out, perFlow: c.PerFlow}
 		},
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+	c.receive = func(r role, op byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(_ role, cfg proxy.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+	c.check = func(_ role, cfg proxy.Config, p *scriptRun, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.Action != node.ActionSent && d.Action != node.ActionAccepted {
 			return false, netip.Addr{}, nil
 		}
@@ -333,9 +333,9 @@ func FuzzReceiver(f *testing.F) {
 	config := receiver.Config{Enabled: true, Self4: receiver4, Self6: receiver6, QPs: connected{}, MaxFlows: 4, Seed: 7}
 	limited, fast := config, config
 	limited.Out, limited.PerFlow = slow, ms
-	fast.Fast, fast.PerFlow, fast.FastCNP.Long, fast.QPs = true, ms, fastcnp.LongTraceFallBack, &school
+	fast.Fast, fast.PerFlow, fast.FastCNP.Long, fast.QPs = true, ms, fastcnp.LongTraceFallBack, &observingPairs
 	type role = configurable[receiver.Config]
-	c := &cast[receiver.Config]{
+	c := &fuzzedRole[receiver.Config]{
 		fresh:   func(c receiver.Config) (role, error) { return receiver.New(c) },
 		configs: []receiver.Config{config, limited, fast, {}},
 		on:      func(c receiver.Config) bool { return c.Enabled },
@@ -343,10 +343,10 @@ func FuzzReceiver(f *testing.F) {
 		ops:     1,
 		limits:  func(c receiver.Config) limits { return limits{out: c.Out, perFlow: c.PerFlow} },
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+	c.receive = func(r role, op byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(_ role, cfg receiver.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+	c.check = func(_ role, cfg receiver.Config, p *scriptRun, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		if d.Action != node.ActionSent {
 			return false, netip.Addr{}, nil
 		}
@@ -366,9 +366,9 @@ func FuzzSender(f *testing.F) {
 		MaxSources: 4, MaxQPs: 4, Seed: 7}
 	limited, joined := config, config
 	limited.Accepted, limited.AcceptedPerSource = slow, node.Rate{PerSecond: 1}
-	joined.Window, joined.AllowTunnel, joined.ReceiversSendNone, joined.QPs = 10*ms, true, true, &school
+	joined.Window, joined.AllowTunnel, joined.ReceiversSendNone, joined.QPs = 10*ms, true, true, &observingPairs
 	type role = configurable[sender.Config]
-	c := &cast[sender.Config]{
+	c := &fuzzedRole[sender.Config]{
 		fresh:   func(c sender.Config) (role, error) { return sender.New(c) },
 		configs: []sender.Config{config, limited, joined, {}},
 		on:      func(c sender.Config) bool { return c.Enabled },
@@ -377,10 +377,10 @@ func FuzzSender(f *testing.F) {
 		},
 		ops: 1,
 	}
-	c.show = func(r role, op byte, out []byte, p *play) ([]byte, node.Decision) {
+	c.receive = func(r role, op byte, out []byte, p *scriptRun) ([]byte, node.Decision) {
 		return r.Receive(out, &p.frame, node.Event{Now: p.now})
 	}
-	c.check = func(_ role, cfg sender.Config, p *play, sent []byte, d node.Decision) (bool, netip.Addr, any) {
+	c.check = func(_ role, cfg sender.Config, p *scriptRun, sent []byte, d node.Decision) (bool, netip.Addr, any) {
 		require.Empty(p.t, sent)
 		if d.Action != node.ActionAccepted {
 			require.False(p.t, d.Repeated)

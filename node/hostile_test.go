@@ -46,24 +46,24 @@ func (connected) SourceQP(k qpmap.Key, _ time.Time) (qpmap.Pair, error) {
 	return qpmap.Pair{}, qpmap.ErrUnknown
 }
 
-// school are connected pairs that learn one more of every packet to queue pair 0x12.
-var school learning
+// observingPairs are connected pairs that learn one more of every packet to queue pair 0x12.
+var observingPairs learner
 
-type learning struct {
+type learner struct {
 	connected
-	last qpmap.Key
-	deaf bool
+	last    qpmap.Key
+	noPairs bool
 }
 
-func (l *learning) Observe(p *rocev2.Packet, domain uint32, _ time.Time) int {
+func (l *learner) Observe(p *rocev2.Packet, domain uint32, _ time.Time) int {
 	l.last = qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}, Domain: domain}
-	if l.last.DestQP == 0x12 && !l.deaf {
+	if l.last.DestQP == 0x12 && !l.noPairs {
 		return 1
 	}
 	return 0
 }
 
-func (l *learning) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
+func (l *learner) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
 	return func(yield func(qpmap.Key, qpmap.Pair) bool) {
 		if l.last.DestQP == 0x12 {
 			yield(l.last, qpmap.Pair{SrcQP: 0x22})
@@ -125,8 +125,9 @@ func traffic(t testing.TB) (frames [][]byte) {
 	return frames
 }
 
-// A play is the state of a script in progress: the last frame passed to the role, and the last packet that it sent.
-type play struct {
+// A scriptRun is the state of a script in progress, with the last frame passed to the role and the last packet that it
+// sent.
+type scriptRun struct {
 	t     testing.TB
 	pool  [][]byte
 	now   time.Time
@@ -139,7 +140,7 @@ type play struct {
 }
 
 // next makes the next frame of a script, or only lets time pass.
-func (p *play) next(s *script) (shown bool) {
+func (p *scriptRun) next(s *script) (received bool) {
 	var octets []byte
 	p.options = rocev2.DecodeOptions{}
 	switch op := s.next(); op % 8 {
@@ -184,7 +185,7 @@ func (p *play) next(s *script) (shown bool) {
 
 // returned is the packet that was sent last, an FCN about it, or the ICMPv6 error of a host that does not know its
 // Fast CNP option.
-func (p *play) returned(how byte) []byte {
+func (p *scriptRun) returned(how byte) []byte {
 	if len(p.last) < 40 {
 		return p.last
 	}
@@ -207,8 +208,8 @@ type limits struct {
 	perFlow        time.Duration
 }
 
-// A judge knows the limits, and the highest possible remainder of each.
-type judge struct {
+// A limitChecker has the limits, and the highest possible remainder of each.
+type limitChecker struct {
 	limits
 	all     float64 // packets
 	sources map[netip.Addr]float64
@@ -217,7 +218,7 @@ type judge struct {
 }
 
 // configure changes the limits. The remainder of a rate that has changed is not tracked.
-func (j *judge) configure(l limits) {
+func (j *limitChecker) configure(l limits) {
 	if l.out != j.out {
 		j.all = burst(l.out)
 	}
@@ -233,7 +234,7 @@ func (j *judge) configure(l limits) {
 func burst(r node.Rate) float64 { return float64(max(r.Burst, 1)) }
 
 // pass lets time pass.
-func (j *judge) pass(ahead time.Duration) {
+func (j *limitChecker) pass(ahead time.Duration) {
 	seconds := (ahead - j.seen).Seconds()
 	j.seen = ahead
 	j.all = min(burst(j.out), j.all+j.out.PerSecond*seconds)
@@ -243,7 +244,7 @@ func (j *judge) pass(ahead time.Duration) {
 }
 
 // sent notes that something was sent about a flow, or accepted. Tables have room for four at least.
-func (j *judge) sent(t testing.TB, from netip.Addr, flow any) {
+func (j *limitChecker) sent(t testing.TB, from netip.Addr, flow any) {
 	const nearly = 1 - 1e-6
 	if j.out.PerSecond > 0 {
 		if j.all < nearly {
@@ -275,29 +276,30 @@ type configurable[C any] interface {
 	Configure(C) error
 }
 
-// A cast is a role and how it is played.
-type cast[C any] struct {
+// A fuzzedRole is a role with the parameters of its fuzz target.
+type fuzzedRole[C any] struct {
 	fresh   func(C) (configurable[C], error)
 	configs []C // the first of them is on
 	on      func(C) bool
 	limits  func(C) limits
 	self    []netip.Addr
 
-	// show lets a role decide about a frame, as a packet that it receives or as op says, of which there are ops.
-	ops  byte
-	show func(r configurable[C], op byte, out []byte, p *play) (sent []byte, d node.Decision)
+	// receive passes a frame to a role in the way that op selects, one of ops.
+	ops     byte
+	receive func(r configurable[C], op byte, out []byte, p *scriptRun) (sent []byte, d node.Decision)
 	// check checks further rules, and reports whether the limits are charged, with the source and the flow of the
 	// message.
-	check func(r configurable[C], c C, p *play, sent []byte, d node.Decision) (charged bool, from netip.Addr, flow any)
+	check func(r configurable[C], c C, p *scriptRun, sent []byte, d node.Decision) (charged bool, from netip.Addr,
+		flow any)
 	state func(r configurable[C], now time.Time) any // visible state of the role; nil if there is none
 }
 
-// fuzz is a fuzz target that plays scripts. The first show all frames, under each of the rules.
-func (c *cast[C]) fuzz(f *testing.F) {
+// fuzz is a fuzz target that runs scripts. The seeds pass all frames to the role with each configuration.
+func (c *fuzzedRole[C]) fuzz(f *testing.F) {
 	pool := traffic(f)
 	for i := range c.configs {
 		for op := range c.ops {
-			f.Add([]byte(showAll(pool, byte(i), op)))
+			f.Add([]byte(scriptOfAll(pool, byte(i), op)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, s []byte) {
@@ -307,9 +309,9 @@ func (c *cast[C]) fuzz(f *testing.F) {
 	})
 }
 
-// showAll returns a script that passes all frames to a role in one way, under some rules, with the answers to the
+// scriptOfAll returns a script that passes all frames to a role in one way, under some rules, with the answers to the
 // packets that the role sends.
-func showAll(pool [][]byte, config, op byte) script {
+func scriptOfAll(pool [][]byte, config, op byte) script {
 	s := script{0xF0 | op, config, 0, 0}
 	for i := range pool {
 		s = append(s, op, 2, byte(i), op+byte(i)%7|8, byte(7+8*(i%3)))
@@ -321,12 +323,12 @@ func showAll(pool [][]byte, config, op byte) script {
 // nothing. Then it plays the script a second time, which allocates nothing.
 //
 // The checks of every frame do without package require: its calls of t.Helper took a third of the time.
-func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
-	p := &play{t: t, pool: pool, known: time.Unix(1795254649, 0)}
+func (c *fuzzedRole[C]) perform(t *testing.T, pool [][]byte, s script) {
+	p := &scriptRun{t: t, pool: pool, known: time.Unix(1795254649, 0)}
 	p.now = p.known
 	cfg, off := c.configs[0], *new(C)
 	role, twin := c.made(t, cfg), c.made(t, cfg)
-	var j judge
+	var j limitChecker
 	j.configure(c.limits(cfg))
 	out, twinOut := append(make([]byte, 0, 16<<10), 9), append(make([]byte, 0, 16<<10), 9)
 	var scenes []scene
@@ -349,7 +351,7 @@ func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 		octets := bytes.Clone(p.frame.Octets())
 		scenes = append(scenes, scene{octets, p.options, p.now, op})
 		before := maps.Collect(role.Counters().All())
-		sent, d := c.show(role, op, out, p)
+		sent, d := c.receive(role, op, out, p)
 		if !bytes.Equal(octets, p.frame.Octets()) || sent[0] != 9 {
 			t.Fatalf("%x has changed to %x, or 9 to %d", octets, p.frame.Octets(), sent[0])
 		}
@@ -359,7 +361,7 @@ func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 		if charged, from, flow := c.check(role, cfg, p, sent[1:], d); charged {
 			j.sent(t, from, flow)
 		}
-		same, twins := c.show(twin, op, twinOut, p)
+		same, twins := c.receive(twin, op, twinOut, p)
 		if d.Trace != nil && twins.Trace != nil {
 			twins.Trace = d.Trace // each has one of its own
 		}
@@ -373,15 +375,15 @@ func (c *cast[C]) perform(t *testing.T, pool [][]byte, s script) {
 			p.last = bytes.Clone(sent[1:])
 		}
 	}
-	school.deaf = true // a range over the pairs of a Learner allocates
-	defer func() { school.deaf = false }()
+	observingPairs.noPairs = true // a range over the pairs of a Learner allocates
+	defer func() { observingPairs.noPairs = false }()
 	for tries := 0; ; tries++ { // something else may allocate meanwhile
 		n := testing.AllocsPerRun(1, func() {
 			for i := range scenes {
 				scene := &scenes[i]
 				p.now = scene.now
 				p.frame.Decode(scene.octets, scene.options)
-				c.show(role, scene.op, out, p)
+				c.receive(role, scene.op, out, p)
 			}
 		})
 		if n == 0 {
@@ -400,11 +402,11 @@ type scene struct {
 	op      byte
 }
 
-func (c *cast[C]) made(t testing.TB, cfg C) configurable[C] {
+func (c *fuzzedRole[C]) made(t testing.TB, cfg C) configurable[C] {
 	return wiretest.Must(c.fresh(cfg))(t)
 }
 
-func (c *cast[C]) configure(t testing.TB, cfg C, roles ...configurable[C]) {
+func (c *fuzzedRole[C]) configure(t testing.TB, cfg C, roles ...configurable[C]) {
 	for _, r := range roles {
 		require.NoError(t, r.Configure(cfg))
 	}
@@ -426,8 +428,8 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 		want[node.Count{Action: d.Action}]++
 	}
 	for k, n := range after {
-		beside := k.Effect != 0 || k == (node.Count{}) // counts in addition to actions
-		if beside && n < before[k] || !beside && n != want[k] {
+		extra := k.Effect != 0 || k == (node.Count{}) // counts in addition to actions
+		if extra && n < before[k] || !extra && n != want[k] {
 			t.Fatalf("%v: %d, not %d after %+v", k, n, want[k], d)
 		}
 		delete(want, k)
@@ -439,7 +441,7 @@ func counted(t testing.TB, before, after map[node.Count]uint64, d node.Decision)
 
 // outcome fails the test unless a Decision fits the packet that was sent, and that packet is complete and comes from
 // the node itself.
-func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Decision) {
+func (c *fuzzedRole[C]) outcome(t testing.TB, cfg C, p *scriptRun, sent []byte, d node.Decision) {
 	switch {
 	case d.Action == node.ActionRefused && (d.Reason == node.NoReason || d.Message != message.KindOther),
 		(d.Action == node.NoAction || d.Action == node.ActionSent) && d.Reason != node.NoReason:
@@ -477,7 +479,7 @@ func (c *cast[C]) outcome(t testing.TB, cfg C, p *play, sent []byte, d node.Deci
 }
 
 // kind returns the kind of a frame as a monitor sees it, inside its tunnels.
-func (p *play) kind() message.Kind {
+func (p *scriptRun) kind() message.Kind {
 	var m message.Message
 	if _ = m.DecodeView(p.frame.Outer(), message.Config{}); m.Kind == message.KindOther {
 		_ = m.DecodeView(p.frame.Inner(), message.Config{})

@@ -155,8 +155,8 @@ func TestFromOfRefused(t *testing.T) {
 	_, paused := table.Receive(nil, frame(aPPFC), node.Event{Now: now})
 	check("pause", paused)
 	p := wiretest.Must(proxy.New(proxy.Config{Enabled: true, Self6: self}))(t)
-	_, told := p.Receive(nil, frame(toProxy), node.Event{Now: now})
-	check("proxy", told)
+	_, decision := p.Receive(nil, frame(toProxy), node.Event{Now: now})
+	check("proxy", decision)
 	agent := wiretest.Must(congested.New(congested.Config{Enabled: true, Self6: self}))(t)
 	_, learned := agent.Receive(nil, frame(wiretest.Hex(t, "60000000 0008 3a40 20010db8000000000000000000000005"+
 		"20010db8000000000000000000000001 04020000 00000028")), node.Event{Now: now})

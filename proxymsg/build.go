@@ -49,11 +49,11 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 // messages that are sent through a UDP socket; AppendPacket cuts by itself. An
 // IPv4-mapped dst is IPv4.
 func (m *Message) Cut(dst netip.Addr) {
-	room := answer.ProxyIPv6 - 40 - 8
+	free := answer.ProxyIPv6 - 40 - 8
 	if dst.Is4() || dst.Is4In6() {
-		room = answer.ProxyIPv4 - 20 - 8
+		free = answer.ProxyIPv4 - 20 - 8
 	}
-	m.Invoking = m.Invoking[:min(len(m.Invoking), room-m.layout().size)]
+	m.Invoking = m.Invoking[:min(len(m.Invoking), free-m.layout().size)]
 }
 
 // For returns the message to a proxy about a packet that experienced congestion.

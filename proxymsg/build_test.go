@@ -135,12 +135,12 @@ func TestLimits(t *testing.T) {
 		if c.over6 {
 			src, dst = switch6, proxy6
 		}
-		room := c.limit - c.headers
-		for _, n := range []int{0, 1, room - 1, room, room + 1, 1500, 9000, len(invoking)} {
+		free := c.limit - c.headers
+		for _, n := range []int{0, 1, free - 1, free, free + 1, 1500, 9000, len(invoking)} {
 			m := Message{FiveTuple: c.tuple, Invoking: invoking[:n]}
 			out := wiretest.Must(m.AppendPacket(nil, src, dst, Config{}))(t)
-			require.Len(t, out, c.headers+min(n, room))
-			require.Equal(t, invoking[:min(n, room)], out[c.headers:])
+			require.Len(t, out, c.headers+min(n, free))
+			require.Equal(t, invoking[:min(n, free)], out[c.headers:])
 			frames = append(frames, append(wiretest.Hex(t, c.ethernet), out...))
 			wiretest.NoAllocs(t, "AppendPacket", func() { out, _ = m.AppendPacket(out[:0], src, dst, Config{}) })
 		}

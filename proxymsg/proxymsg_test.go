@@ -248,7 +248,7 @@ func TestMapped(t *testing.T) {
 func TestBTH(t *testing.T) {
 	for _, c := range []struct {
 		name, invoking string
-		behind         int // octets after the BTH
+		after          int // octets after the BTH
 		opcode         bth.Opcode
 		destQP         uint32
 	}{
@@ -265,7 +265,7 @@ func TestBTH(t *testing.T) {
 			for n := range len(b) + 1 {
 				m := Message{Invoking: b[:n:n]}
 				h, err := m.BTH()
-				if n < len(b)-c.behind {
+				if n < len(b)-c.after {
 					require.ErrorIs(t, err, wireerr.Truncated, "%s, %d octets", c.name, n)
 					require.Equal(t, bth.Header{}, h)
 					continue

@@ -37,18 +37,18 @@ func TestSerializeAgree(t *testing.T) {
 		return &rocelayers.BTH{Headers: bth.Headers{Header: h}}
 	}
 	notification := ppfc.New(5, 0xFFFF, ppfc.Extension{Congested: dst6far})
-	alone := ppfc.Notification{Extension: notification.Extension}
+	bare := ppfc.Notification{Extension: notification.Extension}
 	theCNP, other := cnp.New(5, 0xFFFF), cnp.New(77, 0xFFFF)
 	for _, c := range []struct {
-		name   string
-		bth    *rocelayers.BTH
-		behind gopacket.SerializableLayer
-		err    error
+		name string
+		bth  *rocelayers.BTH
+		next gopacket.SerializableLayer
+		err  error
 	}{
 		{"CNP", headerOf(theCNP.Header), &rocelayers.CNP{CNP: theCNP}, nil},
 		{"CNP without a Header", headerOf(theCNP.Header), &rocelayers.CNP{}, nil},
 		{"PPFC", headerOf(notification.Header), &rocelayers.PPFC{Notification: notification}, nil},
-		{"PPFC without a Header", headerOf(notification.Header), &rocelayers.PPFC{Notification: alone}, nil},
+		{"PPFC without a Header", headerOf(notification.Header), &rocelayers.PPFC{Notification: bare}, nil},
 		{"CNP of 16 octets with the P bit", headerOf(notification.Header), &rocelayers.CNP{}, nil},
 		{"a Payload of any kind", headerOf(bth.Header{}), gopacket.Payload("data"), nil},
 
@@ -58,19 +58,19 @@ func TestSerializeAgree(t *testing.T) {
 		{"a SEND before a CNP", headerOf(bth.Header{Opcode: bth.RCSendOnly}), &rocelayers.CNP{}, rocelayers.ErrNoCNP},
 		{"a PPFC's Header forgotten", headerOf(bth.Header{}), &rocelayers.PPFC{Notification: notification},
 			rocelayers.ErrHeader},
-		{"all of a PPFC's forgotten", headerOf(bth.Header{}), &rocelayers.PPFC{Notification: alone},
+		{"all of a PPFC's forgotten", headerOf(bth.Header{}), &rocelayers.PPFC{Notification: bare},
 			rocelayers.ErrNoCNP},
 		{"a CNP before a PPFC", headerOf(theCNP.Header), &rocelayers.PPFC{Notification: notification},
 			rocelayers.ErrHeader},
-		{"no P bit before a PPFC", headerOf(theCNP.Header), &rocelayers.PPFC{Notification: alone},
+		{"no P bit before a PPFC", headerOf(theCNP.Header), &rocelayers.PPFC{Notification: bare},
 			rocelayers.ErrNoPPFC},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, opts := range []gopacket.SerializeOptions{{}, fix, complete} {
 				for _, ls := range []layerList{
-					{ipv6(), udp(0), c.bth, c.behind},
-					{ipv6(), udp(0), c.bth, c.behind, new(rocelayers.ICRC)},
-					{ipv6(), udp(0), c.bth, new(rocelayers.ICRC), c.behind},
+					{ipv6(), udp(0), c.bth, c.next},
+					{ipv6(), udp(0), c.bth, c.next, new(rocelayers.ICRC)},
+					{ipv6(), udp(0), c.bth, new(rocelayers.ICRC), c.next},
 				} {
 					buf := dirty(t)
 					err := rocelayers.SerializeLayers(buf, opts, ls...)

@@ -172,12 +172,12 @@ func TestCNPToActOn(t *testing.T) {
 		err error
 	}{{0x1E, nil}, {0x5E, cnp.ErrOption}, {0x8E, cnp.ErrOption}, {0xDE, cnp.ErrOption}} {
 		frame := message0x81(t, 0, ipv6opt.DestinationOptions, options(t, 17, c.typ, reserved), reserved)
-		eachWay(frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
-			require.NoError(t, failure, way)
-			require.Equal(t, c.err == nil, get(rocelayers.LayerTypeCNP) != nil, way)
-			require.Equal(t, c.err != nil, get(gopacket.LayerTypePayload) != nil, way)
+		eachDecoder(frame, func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+			require.NoError(t, failure, decoder)
+			require.Equal(t, c.err == nil, get(rocelayers.LayerTypeCNP) != nil, decoder)
+			require.Equal(t, c.err != nil, get(gopacket.LayerTypePayload) != nil, decoder)
 			_, err := get(rocelayers.LayerTypeBTH).(*rocelayers.BTH).CNP()
-			require.ErrorIs(t, err, c.err, way)
+			require.ErrorIs(t, err, c.err, decoder)
 		})
 	}
 	_, err := bthOf(gopacket.NewPacket(wiretest.Hex(t, send6), layers.LayerTypeEthernet, gopacket.Default)).CNP()
@@ -186,9 +186,9 @@ func TestCNPToActOn(t *testing.T) {
 	// D19: an option that overruns is an error, never a CNP.
 	overrun := options(t, 17, 0x1E, reserved)
 	overrun[3] = 200
-	eachWay(message0x81(t, 0, ipv6opt.DestinationOptions, overrun, reserved),
-		func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
-			require.ErrorIs(t, failure, wireerr.Malformed, way)
-			require.Nil(t, get(rocelayers.LayerTypeCNP), way)
+	eachDecoder(message0x81(t, 0, ipv6opt.DestinationOptions, overrun, reserved),
+		func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+			require.ErrorIs(t, failure, wireerr.Malformed, decoder)
+			require.Nil(t, get(rocelayers.LayerTypeCNP), decoder)
 		})
 }

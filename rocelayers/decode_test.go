@@ -84,8 +84,8 @@ func TestOctetsBehindThePacket(t *testing.T) {
 	udp := wiretest.Hex(t, send6)[54:]
 	hopByHop := []byte{17, 0, 1, 4, 0, 0, 0, 0}
 	two := slices.Concat([]byte{60, 0, 1, 4, 0, 0, 0, 0}, hopByHop)
-	s, blind := newStack(), newStack()
-	blind.BTH.UDP = nil
+	s, withoutLength := newStack(), newStack()
+	withoutLength.BTH.UDP = nil
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -121,9 +121,9 @@ func TestOctetsBehindThePacket(t *testing.T) {
 				check(&s.BTH, got, err)
 			}
 
-			err = blind.decode(c.frame) // gopacket treats a packet with a Hop-by-Hop header as truncated
-			require.Equal(t, blind.parser.Truncated, err != nil)
-			if blind.parser.Truncated {
+			err = withoutLength.decode(c.frame) // gopacket treats a packet with a Hop-by-Hop header as truncated
+			require.Equal(t, withoutLength.parser.Truncated, err != nil)
+			if withoutLength.parser.Truncated {
 				require.ErrorIs(t, err, rocelayers.ErrCut)
 				require.EqualValues(t, 0, c.frame[20])
 			}
@@ -186,8 +186,8 @@ func TestPadIsNoPayload(t *testing.T) {
 
 // If a packet is truncated at any octet, the layers agree with package rocev2, called with the option Cut.
 func TestCut(t *testing.T) {
-	s, blind := newStack(), newStack()
-	blind.BTH.UDP = nil
+	s, withoutLength := newStack(), newStack()
+	withoutLength.BTH.UDP = nil
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -223,10 +223,10 @@ func TestCut(t *testing.T) {
 					require.NoError(t, s.decode(c.frame[:n]))
 					_, err = s.BTH.VerifyICRC()
 					require.ErrorIs(t, err, wireerr.Truncated)
-					require.ErrorIs(t, blind.decode(c.frame[:n:n]), rocelayers.ErrCut)
+					require.ErrorIs(t, withoutLength.decode(c.frame[:n:n]), rocelayers.ErrCut)
 				}
 			}
-			require.NoError(t, blind.decode(c.frame))
+			require.NoError(t, withoutLength.decode(c.frame))
 		})
 	}
 }
@@ -270,8 +270,8 @@ func TestBTHAlone(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	ip4, ip6 := wiretest.Hex(t, cnp4), wiretest.Hex(t, send6)
 	write := capturedFrame(t, "rxe-verbs6.pcap", 62, uint8(bth.RCRDMAWriteOnly))
-	blind := newStack()
-	blind.BTH.UDP = nil
+	withoutLength := newStack()
+	withoutLength.BTH.UDP = nil
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -286,7 +286,7 @@ func TestNoAllocations(t *testing.T) {
 		{name: "IP in IP", frame: wrap(4, ip4[14:])},
 		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: rocecn.ErrICRC},
 		{name: "cut", frame: ip4[:60], icrc: wireerr.Truncated},
-		{name: "cut, no UDP layer", frame: ip4[:60], s: blind, err: rocelayers.ErrCut},
+		{name: "cut, no UDP layer", frame: ip4[:60], s: withoutLength, err: rocelayers.ErrCut},
 		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength},

@@ -35,8 +35,8 @@ func TestFastCNP(t *testing.T) {
 		{frames[2], fastcnp.OriginReceiver, 0,
 			"FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin receiver"},
 	} {
-		eachWay(c.frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
-			require.NoError(t, failure, way)
+		eachDecoder(c.frame, func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+			require.NoError(t, failure, decoder)
 			l := get(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP)
 			require.Equal(t, dst6far, l.Option.OriginalDst)
 			require.EqualValues(t, 0x111111, l.CNP.DestQP)

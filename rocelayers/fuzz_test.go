@@ -118,8 +118,8 @@ func FuzzMessages(f *testing.F) {
 		frame = frame[:max(len(frame)-int(cut), 14)]
 		frame = frame[:len(frame):len(frame)]
 
-		check := func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
-			requireMessageIn(t, way, frame, get, failure)
+		check := func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+			requireMessageIn(t, decoder, frame, get, failure)
 		}
 		if d.DstPort == proxymsg.Port { // gopacket's decoders get to see any invoking packet
 			eachParser(frame, check)
@@ -127,7 +127,7 @@ func FuzzMessages(f *testing.F) {
 			requireNoPanicOfOurs(t, packet)
 			return
 		}
-		eachWay(frame, check)
+		eachDecoder(frame, check)
 		s := newOwnStack()
 		if s.decode(frame) != nil || s.parser.Truncated {
 			return
@@ -212,43 +212,43 @@ func FuzzTwoFrames(f *testing.F) {
 		if len(first) > 2048 || len(second) > 2048 {
 			return
 		}
-		var alone, s rocelayers.Stack
-		want := alone.Decode(second[:len(second):len(second)])
+		var single, s rocelayers.Stack
+		want := single.Decode(second[:len(second):len(second)])
 
 		stack, parser := oneBuffer(&s)
 		for i, decode := range []func([]byte) error{stack, parser} {
 			_ = decode(first)
 			err := decode(second)
 			if i == 1 { // a parser of one's own does not see the two
-				alone.Decoded = slices.DeleteFunc(alone.Decoded, func(t gopacket.LayerType) bool {
+				single.Decoded = slices.DeleteFunc(single.Decoded, func(t gopacket.LayerType) bool {
 					return t == rocelayers.LayerTypeIOAM || t == rocelayers.LayerTypeFlowControl
 				})
-				if alone.Ethernet.EthernetType == pfc.EtherType || alone.Dot1Q.Type == pfc.EtherType {
+				if single.Ethernet.EthernetType == pfc.EtherType || single.Dot1Q.Type == pfc.EtherType {
 					want = err
 				}
 			}
 			require.Equal(t, want, err)
-			require.True(t, slices.Equal(alone.Decoded, s.Decoded))
+			require.True(t, slices.Equal(single.Decoded, s.Decoded))
 			if i == 0 {
-				require.Equal(t, alone.Packet(), s.Packet())
+				require.Equal(t, single.Packet(), s.Packet())
 			}
 			for _, typ := range s.Decoded {
-				require.Equal(t, gopacket.LayerString(alone.Layer(typ)), gopacket.LayerString(s.Layer(typ)))
-				require.Equal(t, alone.Layer(typ).LayerContents(), s.Layer(typ).LayerContents())
-				require.Equal(t, alone.Layer(typ).LayerPayload(), s.Layer(typ).LayerPayload())
+				require.Equal(t, gopacket.LayerString(single.Layer(typ)), gopacket.LayerString(s.Layer(typ)))
+				require.Equal(t, single.Layer(typ).LayerContents(), s.Layer(typ).LayerContents())
+				require.Equal(t, single.Layer(typ).LayerPayload(), s.Layer(typ).LayerPayload())
 			}
 			if s.Layer(rocelayers.LayerTypeBTH) == nil {
 				continue
 			}
-			wantCoverage, wantVerdict := alone.BTH.VerifyICRC()
+			wantCoverage, wantVerdict := single.BTH.VerifyICRC()
 			coverage, verdict := s.BTH.VerifyICRC()
 			require.Equal(t, wantCoverage, coverage)
 			require.Equal(t, wantVerdict, verdict)
-			wantFast, wantErr := alone.BTH.FastCNP(fastcnp.CodePoints{})
+			wantFast, wantErr := single.BTH.FastCNP(fastcnp.CodePoints{})
 			fast, err := s.BTH.FastCNP(fastcnp.CodePoints{})
 			require.Equal(t, wantFast, fast)
 			require.Equal(t, wantErr, err)
-			wantCNP, wantErr := alone.BTH.CNP()
+			wantCNP, wantErr := single.BTH.CNP()
 			c, err := s.BTH.CNP()
 			require.Equal(t, wantCNP, c)
 			require.Equal(t, wantErr, err)

@@ -137,11 +137,11 @@ func built(t testing.TB) (frames []named) {
 	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
 	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, fastcnp.Config{Carriage: as}))
 	address := dst6far.As16()
-	behind := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))),
+	outer := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))),
 		options(t, 60, 0x1E, []byte{1}),
 		options(t, 17, ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, type1, address[:]))
 	frames = append(frames, named{"Fast CNP in the second of two headers",
-		message0x81(t, 0, 0, behind, make([]byte, 16))})
+		message0x81(t, 0, 0, outer, make([]byte, 16))})
 
 	c := cnp.New(0x118, 0xFFFF)
 	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, cnp.Config{Carriage: as}))
@@ -217,9 +217,9 @@ func broken(t testing.TB) []named {
 // the same frame decoded by package message.
 func requireMessage(t *testing.T, name string, frame []byte) {
 	t.Helper()
-	eachWay(frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+	eachDecoder(frame, func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 		t.Helper()
-		requireMessageIn(t, name+", "+way, frame, get, failure)
+		requireMessageIn(t, name+", "+decoder, frame, get, failure)
 	})
 }
 
@@ -298,7 +298,7 @@ func failureOf(p gopacket.Packet) error {
 
 // eachWay decodes a frame with NewPacket, with and without the override, and
 // with a parser around gopacket's IPv6 layer and around ours.
-func eachWay(frame []byte, f func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
+func eachDecoder(frame []byte, f func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
 	for mode, options := range modes {
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, options)
 		failure := failureOf(packet)
@@ -316,7 +316,7 @@ func eachWay(frame []byte, f func(way string, get func(gopacket.LayerType) gopac
 }
 
 // eachParser is eachWay without NewPacket.
-func eachParser(frame []byte, f func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
+func eachParser(frame []byte, f func(decoder string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
 	own, theirs := newOwnStack(), newStack()
 	f("own parser", own.layer, own.decode(frame))
 	var s rocelayers.Stack

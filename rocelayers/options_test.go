@@ -299,7 +299,7 @@ func TestSerializePad1(t *testing.T) {
 func TestRouting(t *testing.T) {
 	address := dst6far.As16()
 	srh := slices.Concat([]byte{17, 2, 4, 1, 0, 0, 0, 0}, address[:])
-	behind := slices.Concat([]byte{60, 2, 4, 1, 0, 0, 0, 0}, address[:], options(t, 17, type1, address[:]))
+	options := slices.Concat([]byte{60, 2, 4, 1, 0, 0, 0, 0}, address[:], options(t, 17, type1, address[:]))
 	var s rocelayers.Stack
 	buf := gopacket.NewSerializeBuffer()
 	for _, c := range []struct {
@@ -308,7 +308,7 @@ func TestRouting(t *testing.T) {
 	}{
 		{message0x81(t, 0, 43, srh, make([]byte, 16)), rocelayers.LayerTypeCNP},
 		{message0x81(t, 0, 43, with(srh, 2, 253), make([]byte, 16)), rocelayers.LayerTypeCNP},
-		{message0x81(t, 0, 43, behind, make([]byte, 16)), rocelayers.LayerTypeFastCNP},
+		{message0x81(t, 0, 43, options, make([]byte, 16)), rocelayers.LayerTypeFastCNP},
 	} {
 		require.NoError(t, s.Decode(c.frame))
 		require.NotNil(t, s.Layer(c.want))

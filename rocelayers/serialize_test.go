@@ -76,9 +76,9 @@ func TestSerializeCNP(t *testing.T) {
 			cfg := cnp.Config{Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}}
 			want := wiretest.Must(c.AppendPacket(nil, src, dst, cfg))(t)
 			trailer := &rocelayers.ICRC{Value: 0xDEADBEEF}
-			for _, behind := range [][]gopacket.SerializableLayer{nil, {trailer}} {
+			for _, after := range [][]gopacket.SerializableLayer{nil, {trailer}} {
 				buf, u, l := dirty(t), udp(checksum), cnpHeader()
-				ls := append([]gopacket.SerializableLayer{ip, u, l, new(rocelayers.CNP)}, behind...)
+				ls := append([]gopacket.SerializableLayer{ip, u, l, new(rocelayers.CNP)}, after...)
 				require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...))
 				require.Equal(t, want, buf.Bytes())
 				require.Equal(t, checksum != 0, u.Checksum != 0)
@@ -87,12 +87,12 @@ func TestSerializeCNP(t *testing.T) {
 				require.NoError(t, p.DecodeIP(want))
 				require.Equal(t, p.ICRC, l.ICRC.Value)
 				require.Equal(t, p.Checksum, u.Checksum)
-				if behind != nil {
+				if after != nil {
 					require.Equal(t, p.ICRC, trailer.Value)
 				}
 				require.Equal(t, []gopacket.LayerType{rocelayers.LayerTypeCNP, rocelayers.LayerTypeBTH,
 					layers.LayerTypeUDP, ip.LayerType()},
-					buf.Layers()[len(behind):])
+					buf.Layers()[len(after):])
 
 				// gopacket's own UDP checksum over the finished ICRC is the same, and
 				// asking for it in gopacket's way is enough.

@@ -133,11 +133,11 @@ func TestSerializeProxyLimit(t *testing.T) {
 			for beyond := range 3 {
 				invoking := make([]byte, row.longest+beyond)
 				m := proxymsg.Message{FiveTuple: tuple, Invoking: invoking}
-				for _, behind := range []layerList{
+				for _, after := range []layerList{
 					{&rocelayers.Proxy{Message: m}},
 					{&rocelayers.Proxy{Message: m}, gopacket.Payload(invoking)},
 				} {
-					buf, ls := dirty(t), slices.Concat(row.before, behind)
+					buf, ls := dirty(t), slices.Concat(row.before, after)
 					err := rocelayers.SerializeLayers(buf, complete, ls...)
 					if beyond == 0 {
 						require.NoError(t, err)

@@ -120,7 +120,7 @@ func TestLivePairs(t *testing.T) {
 		socket.Send(t, f.Data)
 	}
 	for n := 0; n < len(frames); {
-		_, batch, err := all.Next(wiretest.Patience)
+		_, batch, err := all.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, batch)
 		n += len(batch)

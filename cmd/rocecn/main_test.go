@@ -132,8 +132,8 @@ func TestNotPrinted(t *testing.T) {
 				r.CloseWithError(c.failure)
 				var stderr bytes.Buffer
 				require.Equal(t, c.want, runCommand(t.Context(), args, nil, w, &stderr), args)
-				said := strings.Contains(stderr.String(), "rocecn "+args[0]+": no space left")
-				require.Equal(t, c.want == 1, said, stderr.String())
+				printed := strings.Contains(stderr.String(), "rocecn "+args[0]+": no space left")
+				require.Equal(t, c.want == 1, printed, stderr.String())
 			})
 		}
 	}

@@ -23,10 +23,10 @@ func TestRead(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, printFrames(&out, f))
 
-	ways := strings.Split(out.String(), "frame ")[1:]
-	for i := 0; i < len(ways); i += 2 {
-		_, byNewPacket, _ := strings.Cut(ways[i], "\n")
-		_, byStack, _ := strings.Cut(ways[i+1], "\n")
+	frames := strings.Split(out.String(), "frame ")[1:]
+	for i := 0; i < len(frames); i += 2 {
+		_, byNewPacket, _ := strings.Cut(frames[i], "\n")
+		_, byStack, _ := strings.Cut(frames[i+1], "\n")
 		if !strings.Contains(byNewPacket, "ProxyNotification") { // NewPacket goes on with the invoking packet
 			require.Equal(t, byNewPacket, byStack)
 		}

@@ -47,7 +47,7 @@ func TestSend(t *testing.T) {
 	} {
 		receiver, sender := netip.MustParseAddr(c.receiver), netip.MustParseAddr(c.sender)
 		require.NoError(t, sendCNP(out, 0x11, receiver, sender, c.as))
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.Len(t, packets, 1)
 		var p rocev2.Packet

@@ -37,7 +37,7 @@ func TestSender(t *testing.T) {
 	require.NoError(t, p.DecodeIP(data))
 	fast, _, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
 	require.NoError(t, err)
-	lie, _, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:bad::5"), nil, fastcnp.Config{})
+	forged, _, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:bad::5"), nil, fastcnp.Config{})
 	require.NoError(t, err)
 	plain := wiretest.Must(cnp.AppendFor(nil, &p, p.FinalDst(), 0x22, cnp.Config{}))(t)
 
@@ -50,7 +50,7 @@ func TestSender(t *testing.T) {
 	var file bytes.Buffer
 	w := pcapgo.NewWriter(&file)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
-	for i, ip := range [][]byte{data, fast, plain, stop, resume, lie} {
+	for i, ip := range [][]byte{data, fast, plain, stop, resume, forged} {
 		frame := append(wiretest.Hex(t, "020000000002 020000000001 86dd"), ip...)
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1795254649, int64(i)*1000), CaptureLength: len(frame),
 			Length: len(frame)}

@@ -12,12 +12,11 @@ import (
 
 var le = binary.LittleEndian
 
-// A Way is how the register is computed: by tables alone, or one of those that the
-// file of the architecture names. All give the same; Use says which is taken. Tests
-// and benchmarks take each in turn.
-type Way uint8
+// An Implementation computes the register: tablesOnly, or one of those in the file of the architecture. All return the
+// same register. Use is the selected one; tests and benchmarks select each in turn.
+type Implementation uint8
 
-const tablesOnly Way = 0
+const tablesOnly Implementation = 0
 
 // Lengths in octets.
 const (

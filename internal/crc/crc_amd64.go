@@ -11,11 +11,11 @@ const (
 	wideFolding                         // of 512: AVX2, AVX512F, AVX512BW, AVX512_VBMI2, VPCLMULQDQ
 )
 
-// Use is the way that this CPU is fastest with.
+// Use is the fastest implementation of this CPU.
 var Use = fastest()
 
 // fastest returns the fastest method that the CPU, and where needed the operating system, supports.
-func fastest() Way
+func fastest() Implementation
 
 // shortMax is the largest number of octets for foldShort: it has no chain of multiplications to
 // wait for, but needs more of them than foldLong.

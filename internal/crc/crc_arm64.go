@@ -2,17 +2,17 @@ package crc
 
 import "github.com/rocecn/rocecn/internal/wire"
 
-// instructions is the way by the instructions for CRC-32, which are optional
+// instructions is the implementation with the CRC-32 instructions, which are optional
 // in ARMv8.0 and in every CPU since ARMv8.1.
 //
 // Why not PMULL: CRC32X needs no constants and no reduction at the end, which
 // counts in packets as short as notifications. Neither has been measured here.
 const instructions = tablesOnly + 1
 
-// Use is the way that this CPU is fastest with.
+// Use is the fastest implementation of this CPU.
 var Use = fastest()
 
-func fastest() Way {
+func fastest() Implementation {
 	if hasCRC32() {
 		return instructions
 	}

@@ -2,7 +2,7 @@
 
 package crc
 
-// Use is the way that is taken.
+// Use is the selected implementation.
 var Use = tablesOnly
 
 // Plain returns the register after an IP packet without options and extension

@@ -33,8 +33,8 @@ func register(ip []byte, udp int) uint32 {
 	return r
 }
 
-// Every length of headers and of data, in every way of this CPU; of an IPv4 header with options the length may be that
-// of an IPv6 header.
+// TestWrite tests all lengths of headers and data with every implementation of this CPU. An IPv4 header with options may
+// be as long as an IPv6 header.
 func TestWrite(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 0))
 	best := Use
@@ -49,7 +49,7 @@ func TestWrite(t *testing.T) {
 		want := ^register(ip[:end], udp)
 		for Use = tablesOnly; Use <= best; Use++ {
 			Write(ip, udp)
-			require.Equal(t, want, le.Uint32(ip[end:]), "IPv%d, UDP at %d of %d, way %d", version, udp, len(ip), Use)
+			require.Equal(t, want, le.Uint32(ip[end:]), "IPv%d, UDP at %d of %d, %d", version, udp, len(ip), Use)
 		}
 	}
 	for data := range 300 {
@@ -67,8 +67,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Every way of this CPU agrees with the tables from any register on, under the mask of the header of an IPv6 packet, of
-// an IPv4 packet, of UDP or of nothing. There are 20 octets at least, as between the parts of a packet.
+// FuzzUpdate compares every implementation of this CPU with the tables, from any register on and with the mask of an
+// IPv6, an IPv4 or a UDP header or none. There are at least 20 octets, as between the parts of a packet.
 func FuzzUpdate(f *testing.F) {
 	octets := make([]byte, 2000)
 	for i := range octets {

@@ -30,7 +30,7 @@ const (
 // An option that we send without nodes arrives with the nodes that Linux recorded. By the add-node rule of RFC
 // 9197 section 4.4.1, a node without enough room sets the Overflow flag.
 func TestLinuxRecordsIOAM(t *testing.T) {
-	r := newRoad(t)
+	r := newTunnelPath(t)
 	var frames [][]byte
 	var traces []ioam.Trace
 	for i, c := range []struct {
@@ -265,7 +265,7 @@ func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
 // Linux forwards traces of other namespaces unchanged, and an ICRC that covers them stays valid. Recording
 // breaks such an ICRC.
 func TestICRCAcrossTransitNodes(t *testing.T) {
-	r := newRoad(t)
+	r := newTunnelPath(t)
 	for i, c := range []struct {
 		name  string
 		fresh ioam.Trace
@@ -293,7 +293,7 @@ func TestICRCAcrossTransitNodes(t *testing.T) {
 
 // Linux records the queue depth in octets of waiting frames, as a Fast CNP reports congestion.
 func TestLinuxRecordsQueueDepth(t *testing.T) {
-	r := newRoad(t)
+	r := newTunnelPath(t)
 	packet := func(psn uint32) *rocev2.Packet {
 		p := dataPacket(psn, hopByHop(t, ioam.Trace{Namespace: namespace, Type: hpcc}, 10))
 		p.Payload = make([]byte, 997)

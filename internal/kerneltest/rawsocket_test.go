@@ -152,7 +152,7 @@ func notifications(t *testing.T, src, dst netip.Addr) (all []notification) {
 // A sender that does not know the Fast CNP option answers with an ICMPv6 Parameter Problem, from which the switch
 // learns the sender and the flow. The congested packets are those that arrive at the receiver.
 func TestLinuxRejectsFastCNP(t *testing.T) {
-	r := newRoad(t)
+	r := newTunnelPath(t)
 	r.sender.set(t, "ipv6/icmp/ratelimit", 0)
 	plain := dataPacket(1, nil)
 	traced := dataPacket(2, hopByHop(t, ioam.Trace{Namespace: namespace, Type: everything}, 41))
@@ -206,7 +206,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 // Linux answers only if the act bits of the type are 10. If they are 00, the packet even reaches an ordinary
 // socket: header and checksum are valid.
 func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
-	r := newRoad(t)
+	r := newTunnelPath(t)
 	r.sender.set(t, "ipv6/icmp/ratelimit", 0)
 	socket := r.sender.listen(t, senderAddr, rocev2.Port)
 	traced := dataPacket(1, hopByHop(t, ioam.Trace{Namespace: namespace, Type: hpcc}, 10))
@@ -243,7 +243,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 }
 
 // receiveICMPError returns the next ICMPv6 error that c3 receives, and its source.
-func (r *road) receiveICMPError(t *testing.T) (source, message []byte) {
+func (r *tunnelPath) receiveICMPError(t *testing.T) (source, message []byte) {
 	t.Helper()
 	frame := r.middleC3.receive(t, "ICMPv6 error", func(frame []byte) bool {
 		const icmpv6, errors = 58, 128

@@ -265,7 +265,7 @@ var (
 // A road is a path through two routers, transit nodes of one IOAM namespace.
 //
 //	sender ── b2 ── c3 ── receiver
-type road struct {
+type tunnelPath struct {
 	sender, b2, c3, receiver *host
 	start, startB2           *tap // the two ends of the first cable
 	middle, middleC3         *tap // b2's and c3's end of the second
@@ -300,12 +300,12 @@ var transits = [...]transit{
 	},
 }
 
-func newRoad(t *testing.T) *road {
+func newTunnelPath(t *testing.T) *tunnelPath {
 	t.Helper()
 	if _, err := os.Stat("/proc/sys/net/ipv6/ioam6_id"); err != nil {
 		wiretest.Missing(t, "no IOAM in this kernel: "+err.Error())
 	}
-	r := &road{sender: newHost(t, "sender"), b2: newHost(t, "b2"), c3: newHost(t, "c3"),
+	r := &tunnelPath{sender: newHost(t, "sender"), b2: newHost(t, "b2"), c3: newHost(t, "c3"),
 		receiver: newHost(t, "receiver")}
 	connect(t, r.sender, "eth0", r.b2, "in")
 	connect(t, r.b2, "out", r.c3, "in")
@@ -386,7 +386,7 @@ func traceIn(t *testing.T, p *rocev2.Packet) (option ioam.Option, trace ioam.Tra
 }
 
 // cross sends a packet along the road, and returns the frame with its PSN that arrives, and the packet in it.
-func (r *road) cross(t *testing.T, sent *rocev2.Packet) (frame []byte, arrived rocev2.Packet) {
+func (r *tunnelPath) cross(t *testing.T, sent *rocev2.Packet) (frame []byte, arrived rocev2.Packet) {
 	t.Helper()
 	r.start.sendIP(t, r.startB2, whole(t, sent))
 	frame = r.end.receive(t, "data packet", func(frame []byte) bool {
@@ -483,7 +483,7 @@ func TestLinuxBorderFragments(t *testing.T) {
 				addr = inside.addr4
 			}
 			socket := inside.host.listen(t, addr, binary.BigEndian.Uint16(udp[2:]))
-			witness := inside.host.listen(t, inside.addr6, 9)
+			listener := inside.host.listen(t, inside.addr6, 9)
 			// arrives sends the fragments, and reports whether the first one crosses and whether the socket receives
 			// the reassembled message.
 			arrives := func() (first, message bool) {
@@ -502,8 +502,8 @@ func TestLinuxBorderFragments(t *testing.T) {
 				address(ip, lastPacket, outside, inside)
 				outside.end.sendIP(t, outside.router, ip)
 				var b [2]byte
-				require.NoError(t, witness.SetReadDeadline(time.Now().Add(packetTimeout)))
-				_, _, err := witness.ReadFromUDP(b[:])
+				require.NoError(t, listener.SetReadDeadline(time.Now().Add(packetTimeout)))
+				_, _, err := listener.ReadFromUDP(b[:])
 				require.NoError(t, err)
 				require.Equal(t, id, b[0])
 				got, message := waiting(t, socket)

@@ -374,11 +374,12 @@ func isRolePage(file string) bool {
 func namesOn(t *testing.T, file, page string) (names []string) {
 	t.Helper()
 	qualified := regexp.MustCompile(`^([a-z]\w*)(\.[A-Z]\w*)+$`)
-	alone := regexp.MustCompile(`^[A-Z][\w.]*[a-z]\w*$`) // PPFC and CE are no Go
+	identifier := regexp.MustCompile(`^[A-Z][\w.]*[a-z]\w*$`) // PPFC and CE are no Go
 	ofTests := regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]\w*$`)
 	for _, q := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(prose(page), -1) {
 		name := strings.TrimSuffix(q[1], "()")
-		if qualified.MatchString(name) || ofTests.MatchString(name) || isRolePage(file) && alone.MatchString(name) {
+		if qualified.MatchString(name) || ofTests.MatchString(name) ||
+			isRolePage(file) && identifier.MatchString(name) {
 			names = append(names, name)
 		}
 	}
@@ -492,7 +493,7 @@ func goNames(t *testing.T) *declared {
 func (d *declared) add(f *ast.File) {
 	pkg := strings.TrimSuffix(f.Name.Name, "_test")
 	d.packages[pkg] = true
-	put := func(names ...string) {
+	add := func(names ...string) {
 		name := strings.Join(names, ".")
 		d.names[pkg+"."+name], d.names[name], d.names[names[len(names)-1]] = true, true, true
 	}
@@ -500,20 +501,20 @@ func (d *declared) add(f *ast.File) {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
 			if decl.Recv == nil {
-				put(decl.Name.Name)
+				add(decl.Name.Name)
 			} else {
-				put(typeName(decl.Recv.List[0].Type), decl.Name.Name)
+				add(typeName(decl.Recv.List[0].Type), decl.Name.Name)
 			}
 		case *ast.GenDecl:
 			for _, s := range decl.Specs {
 				switch s := s.(type) {
 				case *ast.ValueSpec:
 					for _, name := range s.Names {
-						put(name.Name)
+						add(name.Name)
 					}
 				case *ast.TypeSpec:
-					put(s.Name.Name)
-					d.addMembers(pkg, s, put)
+					add(s.Name.Name)
+					d.addMembers(pkg, s, add)
 				}
 			}
 		}
@@ -521,7 +522,7 @@ func (d *declared) add(f *ast.File) {
 }
 
 // addMembers adds the fields of a struct or the methods of an interface.
-func (d *declared) addMembers(pkg string, s *ast.TypeSpec, put func(...string)) {
+func (d *declared) addMembers(pkg string, s *ast.TypeSpec, add func(...string)) {
 	var members *ast.FieldList
 	switch typ := s.Type.(type) {
 	case *ast.StructType:
@@ -533,7 +534,7 @@ func (d *declared) addMembers(pkg string, s *ast.TypeSpec, put func(...string)) 
 	}
 	for _, m := range members.List {
 		for _, name := range m.Names {
-			put(s.Name.Name, name.Name)
+			add(s.Name.Name, name.Name)
 		}
 		if len(m.Names) == 0 {
 			name := typeName(m.Type)
@@ -545,7 +546,7 @@ func (d *declared) addMembers(pkg string, s *ast.TypeSpec, put func(...string)) 
 				d.embeds[of] = map[string]bool{}
 			}
 			d.embeds[of][name] = true
-			put(s.Name.Name, name[strings.IndexByte(name, '.')+1:])
+			add(s.Name.Name, name[strings.IndexByte(name, '.')+1:])
 		}
 	}
 }

@@ -33,13 +33,13 @@ type connection struct {
 
 // run lets the connection live, and live again.
 func (c *connection) run() {
-	lives := 1
+	connections := 1
 	if !c.options.Clean {
-		lives += c.IntN(3)
+		connections += c.IntN(3)
 	}
-	for life := range lives {
+	for number := range connections {
 		named := !c.options.NoCM && !c.options.OneWay && c.options.SnapLen == 0
-		if life > 0 && c.IntN(2) == 0 {
+		if number > 0 && c.IntN(2) == 0 {
 			named = false
 		}
 		for {
@@ -60,10 +60,10 @@ func (c *connection) run() {
 			c.truth.First = c.psn
 			c.started = true
 		}
-		if !named && life == 0 && c.transport == bth.TransportUC {
+		if !named && number == 0 && c.transport == bth.TransportUC {
 			c.truth.SrcQP = 0
 		}
-		c.life()
+		c.sendMessages()
 	}
 	if c.options.OneWay || c.transport == bth.TransportUC && (c.options.NoCM || c.options.SnapLen > 0) {
 		c.truth.SrcQP = 0
@@ -71,8 +71,8 @@ func (c *connection) run() {
 	c.truth.Last = (c.psn - 1) & 0xFFFFFF
 }
 
-// life sends messages, one in three of which meets something.
-func (c *connection) life() {
+// sendMessages sends messages, one in three of which meets something.
+func (c *connection) sendMessages() {
 	c.send(message{kind: write, packets: 2 + c.IntN(3)}, nothing)
 	for range 4 + c.IntN(8) {
 		m := message{kind: send, packets: 1 + c.IntN(5)}
@@ -84,12 +84,12 @@ func (c *connection) life() {
 		if m.kind == atomic {
 			m.packets = 1
 		}
-		what := nothing
+		event := nothing
 		if !c.options.Clean && c.IntN(3) == 0 {
-			what = incident(c.IntN(int(incidents)))
+			event = incident(c.IntN(int(incidents)))
 		}
-		c.send(m, what)
-		if what != nothing { // so that two incidents are never one
+		c.send(m, event)
+		if event != nothing { // so that two incidents are never one
 			c.send(message{kind: send, packets: 2}, nothing)
 		}
 		if c.IntN(5) == 0 && c.options.SnapLen == 0 && !c.options.OneWay && !c.options.Clean {
@@ -121,31 +121,31 @@ const (
 	nothing    incident = iota
 	hidden              // the capture loses requests that arrive
 	swapped             // two requests change places
-	doubled             // a request is seen twice
+	duplicated          // a request is seen twice
 	lostBefore          // a request is lost before the capture point: NAK, retransmission from there
-	lostBehind          // a request is lost after the capture point: the same
+	lostAfter           // a request is lost after the capture point: the same
 	notReady            // RNR NAK, and again
-	silence             // the answer is lost: again after a timeout
+	lostAnswer          // the answer is lost: again after a timeout
 	rest                // some responses of a READ are lost: it asks for the others
 	incidents
 )
 
 // send sends a message with an incident.
-func (c *connection) send(m message, what incident) {
+func (c *connection) send(m message, event incident) {
 	t := c.truth
 	uc := c.transport == bth.TransportUC
-	if uc && what > doubled || m.kind == read && what >= lostBefore && what <= lostBehind {
-		what = nothing
+	if uc && event > duplicated || m.kind == read && event >= lostBefore && event <= lostAfter {
+		event = nothing
 	}
 	first := c.psn
 	requests := c.requests(m)
 	n := len(requests)
-	if n < 2 && (what == swapped || what == lostBefore) || what == rest && (m.kind != read || m.packets < 2) {
-		what = nothing
+	if n < 2 && (event == swapped || event == lostBefore) || event == rest && (m.kind != read || m.packets < 2) {
+		event = nothing
 	}
 	c.psn = (c.psn + uint32(m.packets)) & 0xFFFFFF
 	// The PSNs that the requests from a to b take.
-	taken := func(a, b int) uint64 {
+	psnCount := func(a, b int) uint64 {
 		if m.kind == read {
 			return uint64(m.packets)
 		}
@@ -173,20 +173,20 @@ func (c *connection) send(m message, what incident) {
 		}
 		for _, r := range requests {
 			c.emit(r)
-			c.shows()
+			c.markTrouble()
 			*cause++
 		}
 	}
-	switch what {
+	switch event {
 	case hidden:
 		a := c.IntN(n)
 		b := a + 1 + c.IntN(n-a)
 		t.Gaps++
-		t.Missing += taken(a, b)
+		t.Missing += psnCount(a, b)
 		if uc || c.options.OneWay {
-			t.Unjudged += taken(a, b)
+			t.Unjudged += psnCount(a, b)
 		} else {
-			t.Unseen += taken(a, b)
+			t.Unseen += psnCount(a, b)
 		}
 		c.seen(m, requests[:a])
 		gap := len(c.frames)
@@ -196,7 +196,7 @@ func (c *connection) send(m message, what incident) {
 			t.Complete = complete
 		}
 		if len(c.frames) > gap {
-			c.showsAt(gap)
+			c.markTroubleAt(gap)
 		} else {
 			c.gap = true
 		}
@@ -213,14 +213,14 @@ func (c *connection) send(m message, what incident) {
 		t.Missing++
 		t.Late++
 		c.seen(m, requests[:a+1])
-		c.shows()
+		c.markTrouble()
 		c.seen(m, requests[a+1:])
-	case doubled:
+	case duplicated:
 		a := c.IntN(n)
 		c.seen(m, requests[:a+1])
 		c.emit(requests[a])
 		if !uc {
-			c.shows()
+			c.markTrouble()
 			t.Timeout++
 		}
 		c.seen(m, requests[a+1:])
@@ -232,11 +232,11 @@ func (c *connection) send(m message, what incident) {
 		c.seen(m, requests[:a])
 		gap := len(c.frames)
 		c.seen(m, requests[a+1:])
-		c.showsAt(gap)
+		c.markTroubleAt(gap)
 		refusal(requests[a].psn, 0x60)
 		c.seen(m, requests[a:a+1])
 		again(&t.NAKed, requests[a+1:])
-	case lostBehind:
+	case lostAfter:
 		a := c.IntN(n)
 		c.seen(m, requests)
 		refusal(requests[a].psn, 0x60)
@@ -247,7 +247,7 @@ func (c *connection) send(m message, what incident) {
 			refusal(first, 0x2E)
 			again(&t.RNR, requests)
 		}
-	case silence:
+	case lostAnswer:
 		c.seen(m, requests)
 		again(&t.Timeout, requests[n-1:])
 	case rest:
@@ -299,14 +299,14 @@ func (c *connection) emit(r request) {
 	c.frames = append(c.frames, &f)
 	if c.gap {
 		c.gap = false
-		c.shows()
+		c.markTrouble()
 	}
 }
 
-// shows says that the last frame shows a gap or a repeat.
-func (c *connection) shows() { c.showsAt(len(c.frames) - 1) }
+// markTrouble says that the last frame shows a gap or a repeat.
+func (c *connection) markTrouble() { c.markTroubleAt(len(c.frames) - 1) }
 
-func (c *connection) showsAt(i int) { c.trouble = cmp.Or(c.trouble, c.frames[i]) }
+func (c *connection) markTroubleAt(i int) { c.trouble = cmp.Or(c.trouble, c.frames[i]) }
 
 // node returns the address of a congested node.
 func (c *connection) node() netip.Addr {

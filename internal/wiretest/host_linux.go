@@ -116,7 +116,7 @@ var errHostEnded = errors.New("the host has ended: a function that ran in it fai
 
 // TryRun runs a program in the namespace and returns its output.
 func (h *Host) TryRun(stdin, program string, args ...string) (output string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(stdin)

@@ -71,7 +71,7 @@ var (
 
 // Metrics calls f with the name and the type of every metric in a text for Prometheus, and with the name and the labels
 // of every sample.
-func Metrics(text string, f func(name, what string)) {
+func Metrics(text string, f func(name, kind string)) {
 	for _, family := range familyLine.FindAllStringSubmatch(text, -1) {
 		f(family[1], family[2])
 	}

@@ -177,10 +177,10 @@ func rows(t testing.TB, tsv []byte) []Row {
 func written(t testing.TB, frames [][]byte) string {
 	t.Helper()
 	var b bytes.Buffer
-	put := func(words ...uint32) { binary.Write(&b, binary.LittleEndian, words) }
-	put(0xA1B2C3D4, 4<<16|2, 0, 0, 1<<16, 1)
+	write := func(words ...uint32) { binary.Write(&b, binary.LittleEndian, words) }
+	write(0xA1B2C3D4, 4<<16|2, 0, 0, 1<<16, 1)
 	for i, f := range frames {
-		put(uint32(i), 0, uint32(len(f)), uint32(len(f)))
+		write(uint32(i), 0, uint32(len(f)), uint32(len(f)))
 		b.Write(f)
 	}
 	name := filepath.Join(t.TempDir(), "frames.pcap")

@@ -132,10 +132,10 @@ func Captures(t testing.TB, pattern string) []string {
 }
 
 // NoAllocs fails the test if f allocates.
-func NoAllocs(t *testing.T, what string, f func()) {
+func NoAllocs(t *testing.T, name string, f func()) {
 	t.Helper()
 	if n := testing.AllocsPerRun(100, f); n != 0 {
-		t.Errorf("%s: %v allocations, want none", what, n)
+		t.Errorf("%s: %v allocations, want none", name, n)
 	}
 }
 
@@ -151,13 +151,13 @@ func Allocated(f func()) uint64 {
 
 // OneAlloc fails the test unless an append to nil allocates as much as one
 // [slices.Grow] does, which is more than once under the race detector.
-func OneAlloc(t *testing.T, what string, appendTo func([]byte) ([]byte, error)) {
+func OneAlloc(t *testing.T, name string, appendTo func([]byte) ([]byte, error)) {
 	t.Helper()
 	got := appendAllocs(appendTo)
 	n := cap(appended)
 	want := appendAllocs(func(b []byte) ([]byte, error) { return slices.Grow(b, n), nil })
 	if got != want || n == 0 {
-		t.Errorf("%s: %v allocations for %d octets, want %v", what, got, n, want)
+		t.Errorf("%s: %v allocations for %d octets, want %v", name, got, n, want)
 	}
 }
 
@@ -196,8 +196,8 @@ func Encodes(t *testing.T, want []byte, appendTo func([]byte) ([]byte, error)) {
 		if !bytes.Equal(got[3:], want) {
 			t.Errorf("append with %d octets of room\n got %x\nwant %x", spare, got[3:], want)
 		}
-		if behind := bytes.Trim(buf[:cap(buf)][min(len(got), cap(buf)):], "\xa5"); len(behind) > 0 {
-			t.Errorf("append changed octets after its own: %x", behind)
+		if rest := bytes.Trim(buf[:cap(buf)][min(len(got), cap(buf)):], "\xa5"); len(rest) > 0 {
+			t.Errorf("append changed octets after its own: %x", rest)
 		}
 	}
 }

@@ -176,19 +176,19 @@ func Run(ctx context.Context, checks []Check, progress func(c Check, done bool))
 	rows := make([][]Row, len(checks))
 	errs := make([]error, len(checks))
 	todo := make(chan int)
-	var say sync.Mutex
+	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(checks)) {
 		all.Go(func() {
 			for i := range todo {
-				tell := func(done bool) {
-					say.Lock()
+				report := func(done bool) {
+					mu.Lock()
 					progress(checks[i], done)
-					say.Unlock()
+					mu.Unlock()
 				}
-				tell(false)
-				rows[i], errs[i] = checks[i].Run(ctx, func() { tell(false) })
-				tell(true)
+				report(false)
+				rows[i], errs[i] = checks[i].Run(ctx, func() { report(false) })
+				report(true)
 			}
 		})
 	}

@@ -119,11 +119,11 @@ func TestRun(t *testing.T) {
 		{ID: "2", Rows: 1, run: func(*trial) ([]Row, error) { return []Row{{What: "c"}}, nil }},
 		{ID: "3", run: func(*trial) ([]Row, error) { return nil, errors.New("does not add up") }},
 	}
-	said := 0
-	rows, err := Run(t.Context(), checks, func(Check, bool) { said++ })
+	reported := 0
+	rows, err := Run(t.Context(), checks, func(Check, bool) { reported++ })
 	require.EqualError(t, err, "3: does not add up")
 	require.Equal(t, []Row{{Check: "1", What: "a"}, {Check: "1", What: "b"}, {Check: "2", What: "c"}}, rows)
-	require.Equal(t, 6, said)
+	require.Equal(t, 6, reported)
 
 	// The progress of a long check is reported.
 	long := Check{ID: "4", Rows: 1, run: func(t *trial) ([]Row, error) {
@@ -133,10 +133,10 @@ func TestRun(t *testing.T) {
 		}
 		return []Row{{}}, errors.Join(t.runUntil(n, ms), t.runUntil(n, 2*ms), t.runToEnd(n))
 	}}
-	said = 0
-	_, err = Run(t.Context(), []Check{long}, func(_ Check, done bool) { said++ })
+	reported = 0
+	_, err = Run(t.Context(), []Check{long}, func(_ Check, done bool) { reported++ })
 	require.NoError(t, err)
-	require.Greater(t, said, 4)
+	require.Greater(t, reported, 4)
 
 	ctx, end := context.WithCancel(t.Context())
 	end()

@@ -193,7 +193,7 @@ func checkHeadroom(t *trial) (rows []Row, err error) {
 	for _, km := range []int{0, 1, 10, 80} {
 		delay := sim.Time(km) * 5 * µs
 		needs := headroomOf(fast, delay)
-		link := pfcLink{fast: fast, slow: stalled, delay: delay, xoff: 100_000, xon: 10_000, room: needs}
+		link := pfcLink{fast: fast, slow: stalled, delay: delay, xoff: 100_000, xon: 10_000, headroom: needs}
 		link.octets = (link.xoff + needs + link.xoff/2) / frame * 1024 // the switch before has no need to pause
 		moment, err := t.pauseOf(link)
 		if err != nil {
@@ -211,7 +211,7 @@ func checkHeadroom(t *trial) (rows []Row, err error) {
 			rowExactly(place+"headroom used", "octets", float64(needs), float64(n.Switches()[1].Headroom())),
 			rowExactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)),
 			rowExactly(place+"pauses", "", float64(again), float64(n.Counts().Pauses)))
-		link.room -= frame
+		link.headroom -= frame
 		if n, _, err = t.measurePaused(link, 0, end); err != nil {
 			return rows, err
 		}
@@ -248,7 +248,7 @@ func (t *trial) longPFC() (rows []Row, err error) {
 		fills := (fast - slow).Time(wire) + trip
 		empties := sim.Time(float64(trip) * float64(fast-slow) / float64(slow))
 		period, idle := trip+fills+empties, max(trip-slow.Time(wire), 0)
-		link := pfcLink{fast: fast, slow: slow, delay: delay, xoff: xoff, room: headroomOf(fast, delay)}
+		link := pfcLink{fast: fast, slow: slow, delay: delay, xoff: xoff, headroom: headroomOf(fast, delay)}
 		n, use, err := t.measurePaused(link, 3*period, 10*period)
 		if err != nil {
 			return rows, err
@@ -266,18 +266,18 @@ func (t *trial) longPFC() (rows []Row, err error) {
 
 // A pfcLink is a link between two switches, with PFC, and a slower link from the second one to the receiver.
 type pfcLink struct {
-	fast, slow      sim.Rate
-	delay           sim.Time
-	xoff, xon, room int64
-	octets          int64    // that are sent; 0: there is no end
-	against         sim.Time // a frame the other way begins right before that; 0: none does
+	fast, slow          sim.Rate
+	delay               sim.Time
+	xoff, xon, headroom int64
+	octets              int64    // that are sent; 0: there is no end
+	against             sim.Time // a frame the other way begins right before that; 0: none does
 }
 
-func (t *trial) pfcNetwork(l pfcLink) (n *lab.Network, behind *lab.Port, err error) {
+func (t *trial) pfcNetwork(l pfcLink) (n *lab.Network, after *lab.Port, err error) {
 	const frame = 1024 + header
 	cfg := quiet()
 	cfg.PauseDelay, cfg.AckEvery = pauseResponse, 1<<30
-	cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: l.xoff, XON: l.xon, Headroom: l.room}
+	cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: l.xoff, XON: l.xon, Headroom: l.headroom}
 	n, links := t.chain(cfg, []sim.Rate{l.fast, l.fast, l.slow}, []sim.Time{0, l.delay, 0})
 	f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 	if err != nil {
@@ -316,16 +316,16 @@ func (t *trial) pauseOf(l pfcLink) (at sim.Time, err error) {
 
 // measurePaused runs such a network, and returns the use of the slow link from a time on, in percent.
 func (t *trial) measurePaused(l pfcLink, from, to sim.Time) (n *lab.Network, use float64, err error) {
-	n, behind, err := t.pfcNetwork(l)
+	n, after, err := t.pfcNetwork(l)
 	if err != nil {
 		return nil, 0, err
 	}
 	if err := t.runUntil(n, from); err != nil {
 		return nil, 0, err
 	}
-	sent := behind.Sent()
+	sent := after.Sent()
 	if err := t.runUntil(n, to); err != nil {
 		return nil, 0, err
 	}
-	return n, float64(behind.Sent()-sent) / float64(l.slow.Octets(to-from)) * 100, t.runToEnd(n)
+	return n, float64(after.Sent()-sent) / float64(l.slow.Octets(to-from)) * 100, t.runToEnd(n)
 }

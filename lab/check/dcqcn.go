@@ -542,11 +542,11 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 	cfg.EdgeDelay = 900 * sim.Nanosecond
 	cfg.Pausing = lab.Pausing{Up: []uint64{50_000}, For: time.Millisecond, Ingress: other.ingress} // stop
 	n, _ := t.chain(cfg, rates, delays)
-	const beside, far = 40 * sim.Gbps, 300 * sim.Nanosecond
+	const proxyRate, far = 40 * sim.Gbps, 300 * sim.Nanosecond
 	proxy := n.Switches()[0]
 	for range other.proxy {
 		next := n.Switch()
-		n.Link(proxy, next, beside, far)
+		n.Link(proxy, next, proxyRate, far)
 		proxy = next
 	}
 	n.ProxyAt(n.Switches()[0], proxy)
@@ -592,7 +592,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 			way += link(i, told)
 		}
 		way += link(0, cnp)
-		way += sim.Time(other.proxy) * (beside.Time(told) + beside.Time(cnp) + 2*(far+cfg.Pipeline))
+		way += sim.Time(other.proxy) * (proxyRate.Time(told) + proxyRate.Time(cnp) + 2*(far+cfg.Pipeline))
 	case lab.FCN: // the first switch is the PE; congestion there needs no FCN
 		way = cfg.EdgeDelay + cfg.SenderDelay
 		if hop > 1 {

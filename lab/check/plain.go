@@ -48,7 +48,7 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 	flows := make([]struct {
 		reaction.DCQCNFlow
 		credit     float64
-		last, look time.Duration   // when a mark was reported, when a receiver that polls looks next
+		last, poll time.Duration   // when a mark was reported, when a receiver that polls looks next
 		marked     bool            // since it looked
 		news, wire []time.Duration // when reports and packets come
 		left       float64
@@ -76,8 +76,8 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 				f.Sent(uint64(m.wire), at)
 				f.wire = append(f.wire, now+m.there[i])
 			}
-			if f.look > 0 && f.look <= now {
-				if f.look += interval; f.marked {
+			if f.poll > 0 && f.poll <= now {
+				if f.poll += interval; f.marked {
 					f.marked = false
 					f.news = append(f.news, now+m.back[i])
 				}
@@ -96,8 +96,8 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 			switch {
 			case m.polls:
 				f.marked = f.marked || marked
-				if f.look == 0 {
-					f.look = now + interval
+				if f.poll == 0 {
+					f.poll = now + interval
 				}
 			case marked && now-f.last >= interval:
 				f.last = now

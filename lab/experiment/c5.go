@@ -88,7 +88,7 @@ var mixed = Experiment{
 
 // silent returns the cases of C6 in which proxies and PEs forget: each flow sends a packet in 10 ms, and after the
 // third answer its queue pair is known.
-func silent(s Size) (cases []Case) {
+func silentSizes(s Size) (cases []Case) {
 	for _, flows := range chooseSize(s, []int{100, 1000, 10_000, 100_000}, []int{100, 1000, 10_000}) {
 		for _, idle := range []scenario.Time{0, 5 * ms} {
 			t := scenario.Default()
@@ -144,7 +144,7 @@ var labels = Experiment{
 				number("flows", float64(flows), ""), number("with a label", float64(share), "%"),
 			}})
 		}
-		return append(cases, silent(s)...)
+		return append(cases, silentSizes(s)...)
 	},
 }
 

@@ -78,8 +78,8 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	if ok {
 		text = scenario.Figure(m)
 	}
-	if beside := r.formatUnfinished(c, v, figure, from, to); beside != "" {
-		text += " (" + beside + ")"
+	if unfinished := r.formatUnfinished(c, v, figure, from, to); unfinished != "" {
+		text += " (" + unfinished + ")"
 	}
 	return text, m != 0 || to != 0
 }

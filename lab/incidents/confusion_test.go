@@ -26,7 +26,7 @@ var (
 
 const (
 	incidents = 200
-	quiet     = 12 // of these, without a fault
+	faultless = 12 // of these, without a fault
 	doubles   = 50 // two faults at the same time
 )
 
@@ -44,8 +44,8 @@ func makeIncident(n int, judged bool) incident {
 	in := incident{name: "quiet", truth: truth{}}
 	var chosen []maker
 	switch {
-	case n < quiet:
-	case n < quiet+doubles:
+	case n < faultless:
+	case n < faultless+doubles:
 		for len(chosen) < 2 {
 			m := makers[s.IntN(len(makers))]
 			if len(chosen) == 0 || chosen[0].cause != m.cause && (chosen[0].lab == nil || m.lab == nil) {
@@ -54,7 +54,7 @@ func makeIncident(n int, judged bool) incident {
 		}
 	default:
 		// Each cause as often as others, by whichever maker.
-		cause := triage.Cause((n - quiet - doubles) % 12)
+		cause := triage.Cause((n - faultless - doubles) % 12)
 		var its []maker
 		for _, m := range makers {
 			if m.cause == cause {
@@ -111,15 +111,15 @@ type judgement struct {
 	wrong []string // parties that had nothing to do with it
 }
 
-func judge(in *incident, verdicts []triage.Verdict) (j judgement) {
+func compareVerdicts(in *incident, verdicts []triage.Verdict) (j judgement) {
 	j.found = truth{}
 	for _, v := range verdicts {
 		if v.Cause.IsSymptom() {
 			continue
 		}
-		j.found.blame(v.Cause)
+		j.found.add(v.Cause)
 		if v.Party != "" {
-			j.found.blame(v.Cause, v.Party)
+			j.found.add(v.Cause, v.Party)
 			if !slices.Contains(in.truth[v.Cause], v.Party) {
 				j.wrong = append(j.wrong, fmt.Sprintf("%v: %s", v.Cause, v.Party))
 			}
@@ -143,7 +143,7 @@ func TestDevelopment(t *testing.T) {
 	for n := range all {
 		in := makeIncident(n, false)
 		verdicts := explain(&in)
-		j := judge(&in, verdicts)
+		j := compareVerdicts(&in, verdicts)
 		requireEvidence(t, &in, verdicts)
 		if j.right {
 			right++
@@ -171,7 +171,7 @@ func TestConfusion(t *testing.T) {
 		in := makeIncident(n, true)
 		verdicts := explain(&in)
 		requireEvidence(t, &in, verdicts)
-		j := judge(&in, verdicts)
+		j := compareVerdicts(&in, verdicts)
 		total++
 		if j.right {
 			right++
@@ -196,10 +196,10 @@ const none = "nothing"
 
 // confuse counts the causes found for each true cause. Additional causes do not count.
 func confuse(counts map[[2]string]int, in *incident, j *judgement) {
-	var besides []string
+	var extra []string
 	for c := range j.found {
 		if _, ok := in.truth[c]; !ok {
-			besides = append(besides, c.String())
+			extra = append(extra, c.String())
 		}
 	}
 	for c := range in.truth {
@@ -207,16 +207,16 @@ func confuse(counts map[[2]string]int, in *incident, j *judgement) {
 		switch {
 		case ok:
 			counts[[2]string{c.String(), c.String()}]++
-		case len(besides) == 0:
+		case len(extra) == 0:
 			counts[[2]string{c.String(), none}]++
 		default:
-			for _, b := range besides {
+			for _, b := range extra {
 				counts[[2]string{c.String(), b}]++
 			}
-			besides = nil
+			extra = nil
 		}
 	}
-	for _, b := range besides {
+	for _, b := range extra {
 		counts[[2]string{none, b}]++
 	}
 	if len(in.truth) == 0 && len(j.found) == 0 {

@@ -64,9 +64,9 @@ var makers = []maker{
 	{cause: triage.CauseIncast, lab: manyToOne},
 	{cause: triage.CauseOnePath, lab: collision},
 	{cause: triage.CauseCNPMissing, wire: unanswered},
-	{cause: triage.CauseCNPMissing, wire: oneWay},
-	{cause: triage.CauseCNPUnheeded, lab: deafSenders},
-	{cause: triage.CauseCNPUnheeded, wire: deafSender},
+	{cause: triage.CauseCNPMissing, wire: answersNotCaptured},
+	{cause: triage.CauseCNPUnheeded, lab: unheedingSenders},
+	{cause: triage.CauseCNPUnheeded, wire: unheedingSender},
 	{cause: triage.CauseNotECNCapable, wire: withoutECN},
 	{cause: triage.CauseOtherDSCP, wire: wrongDSCP},
 	{cause: triage.CauseTooManyNotices, lab: eagerSwitch},
@@ -80,7 +80,7 @@ var makers = []maker{
 }
 
 // blame adds a true cause with its parties.
-func (t truth) blame(c triage.Cause, parties ...string) { t[c] = append(t[c], parties...) }
+func (t truth) add(c triage.Cause, parties ...string) { t[c] = append(t[c], parties...) }
 
 // some returns true with a probability.
 func sometimes(w *wire, p float64) func() bool { return func() bool { return w.Float64() < p } }
@@ -118,7 +118,7 @@ func hostPauses(s *setting, w *wire, t truth) {
 		w.after(time.Duration(w.between(0, 900))*time.Microsecond, brief)
 	}
 	w.after(time.Duration(w.between(100, 800))*time.Microsecond, storm)
-	t.blame(triage.CausePauseStorm, mac6(mac))
+	t.add(triage.CausePauseStorm, mac6(mac))
 }
 
 func mac6(m [6]byte) string {
@@ -130,7 +130,7 @@ func unanswered(s *setting, w *wire, t truth) {
 	receiver := w.host(v6)
 	senders := choose(s, []int{1, 2}, []int{1, 3})
 	if senders >= 3 { // as much as that is one
-		t.blame(triage.CauseIncast, receiver.String())
+		t.add(triage.CauseIncast, receiver.String())
 	}
 	for range senders {
 		c := w.conn(w.host(v6), receiver)
@@ -138,26 +138,26 @@ func unanswered(s *setting, w *wire, t truth) {
 		c.cnp = false
 		c.start()
 	}
-	t.blame(triage.CauseCNPMissing, receiver.String())
+	t.add(triage.CauseCNPMissing, receiver.String())
 }
 
-func oneWay(s *setting, w *wire, t truth) {
+func answersNotCaptured(s *setting, w *wire, t truth) {
 	v6 := s.IntN(2) == 0
 	c := w.conn(w.host(v6), w.host(v6))
 	c.mark = sometimes(w, choose(s, []float64{0.02, 0.05, 0.1, 0.2, 0.4}, []float64{0.03, 0.15, 0.7}))
 	c.oneWay, c.cnp = true, s.IntN(2) == 0
 	c.start()
-	t.blame(triage.CauseCNPMissing)
+	t.add(triage.CauseCNPMissing)
 }
 
-func deafSender(s *setting, w *wire, t truth) {
+func unheedingSender(s *setting, w *wire, t truth) {
 	c := w.conn(w.host(false), w.host(false))
 	c.mark = sometimes(w, choose(s, []float64{0.2, 0.3, 0.9}, []float64{0.15, 0.5}))
 	c.heeds = false
 	c.cnpGap = time.Duration(choose(s, []int{20, 40, 50, 60}, []int{30, 45})) * time.Microsecond
 	c.line = 1e9 * choose(s, []float64{1.5, 2, 3, 4, 5}, []float64{1.8, 3.5, 6})
 	c.start()
-	t.blame(triage.CauseCNPUnheeded, c.src.String())
+	t.add(triage.CauseCNPUnheeded, c.src.String())
 }
 
 func withoutECN(s *setting, w *wire, t truth) {
@@ -175,7 +175,7 @@ func withoutECN(s *setting, w *wire, t truth) {
 		c.lostBefore = func(int, uint32, bool) bool { return w.Float64() < 0.002 }
 	}
 	c.start()
-	t.blame(triage.CauseNotECNCapable, c.src.String())
+	t.add(triage.CauseNotECNCapable, c.src.String())
 }
 
 func wrongDSCP(s *setting, w *wire, t truth) {
@@ -195,12 +195,12 @@ func wrongDSCP(s *setting, w *wire, t truth) {
 	if s.IntN(2) == 0 {
 		c.lostBefore = lose
 	} else {
-		c.lostBehind = lose
+		c.lostAfter = lose
 	}
 	c.timeout = 2 * time.Second // not within the capture
 	c.message = 4096
 	c.start()
-	t.blame(triage.CauseOtherDSCP, c.src.String())
+	t.add(triage.CauseOtherDSCP, c.src.String())
 }
 
 func noReceives(s *setting, w *wire, t truth) {
@@ -215,7 +215,7 @@ func noReceives(s *setting, w *wire, t truth) {
 	}
 	c.rnrWait = time.Duration(choose(s, []int{40, 80, 120, 160, 480}, []int{60, 200, 700})) * time.Microsecond
 	c.start()
-	t.blame(triage.CauseNotReady, c.dst.String())
+	t.add(triage.CauseNotReady, c.dst.String())
 }
 
 func lossy(s *setting, w *wire, t truth) {
@@ -227,10 +227,10 @@ func lossy(s *setting, w *wire, t truth) {
 	if s.IntN(2) == 0 {
 		c.lostBefore = lose
 	} else {
-		c.lostBehind = lose
+		c.lostAfter = lose
 	}
 	c.start()
-	t.blame(triage.CauseStorm)
+	t.add(triage.CauseStorm)
 }
 
 func tails(s *setting, w *wire, t truth) {
@@ -250,11 +250,11 @@ func tails(s *setting, w *wire, t truth) {
 	if s.IntN(2) == 0 {
 		c.lostBefore = lose
 	} else {
-		c.lostBehind = lose
+		c.lostAfter = lose
 	}
 	c.tailOnly = true
 	c.start()
-	t.blame(triage.CauseTimedOut)
+	t.add(triage.CauseTimedOut)
 }
 
 func ackLosses(s *setting, w *wire, t truth) {
@@ -270,7 +270,7 @@ func ackLosses(s *setting, w *wire, t truth) {
 		return n == at
 	}
 	c.start()
-	t.blame(triage.CauseTimedOut)
+	t.add(triage.CauseTimedOut)
 }
 
 func sprayed(s *setting, w *wire, t truth) {
@@ -287,7 +287,7 @@ func sprayed(s *setting, w *wire, t truth) {
 		return 0
 	}
 	c.start()
-	t.blame(triage.CauseReordered)
+	t.add(triage.CauseReordered)
 }
 
 // The laboratory.
@@ -406,7 +406,7 @@ func manyToOne(s *setting, t truth) []frame {
 		r.tap(append(senders, p, spare.Port())...)
 	}
 	r.Until(1500 * sim.Microsecond)
-	t.blame(triage.CauseIncast, addr(0))
+	t.add(triage.CauseIncast, addr(0))
 	return r.frames
 }
 
@@ -461,11 +461,11 @@ func collision(s *setting, t truth) []frame {
 	if slowest[0].Congested() < 100 { // hardly any flow went there: nothing happened
 		return collision(s, t)
 	}
-	t.blame(triage.CauseOnePath)
+	t.add(triage.CauseOnePath)
 	return r.frames
 }
 
-func deafSenders(s *setting, t truth) []frame {
+func unheedingSenders(s *setting, t truth) []frame {
 	v := choose(s, []lab.Variant{lab.CNP, lab.FastCNP}, []lab.Variant{lab.CNP, lab.FastCNP})
 	r := newRun(config(s, v, false))
 	rate := rates(s) / 2
@@ -481,7 +481,7 @@ func deafSenders(s *setting, t truth) []frame {
 		h := r.Host()
 		_, p := r.Link(h, leaf, rate, sim.Microsecond)
 		senders = append(senders, p, h.Port())
-		t.blame(triage.CauseCNPUnheeded, addr(i+1))
+		t.add(triage.CauseCNPUnheeded, addr(i+1))
 	}
 	for _, h := range r.Hosts()[1:] {
 		r.flow(s, h, receiver, rate*2/3)
@@ -494,7 +494,7 @@ func deafSenders(s *setting, t truth) []frame {
 		r.Until(5 * sim.Millisecond)
 	}
 	if n >= 3 {
-		t.blame(triage.CauseIncast, addr(0))
+		t.add(triage.CauseIncast, addr(0))
 	}
 	return r.frames
 }
@@ -518,7 +518,7 @@ func eagerSwitch(s *setting, t truth) []frame {
 	}
 	r.tap(ports...)
 	r.Until(1500 * sim.Microsecond)
-	t.blame(triage.CauseTooManyNotices, switchAddr(0))
+	t.add(triage.CauseTooManyNotices, switchAddr(0))
 	return r.frames
 }
 
@@ -540,7 +540,7 @@ func eagerTeller(s *setting, t truth) []frame {
 	}
 	r.tap(a, b)
 	r.Until(1500 * sim.Microsecond)
-	t.blame(triage.CauseTooManyNotices, switchAddr(1))
+	t.add(triage.CauseTooManyNotices, switchAddr(1))
 	return r.frames
 }
 
@@ -571,7 +571,7 @@ func drops(s *setting, t truth) []frame {
 	if r.Counts().LostData < 50 { // hardly anything happened
 		return drops(s, t)
 	}
-	t.blame(triage.CauseStorm)
+	t.add(triage.CauseStorm)
 	return r.frames
 }
 
@@ -597,7 +597,7 @@ func switchPauses(s *setting, t truth) []frame {
 	r.Until(2 * sim.Millisecond)
 	for _, f := range r.frames {
 		if be.Uint16(f.octets[12:]) == 0x8808 {
-			t.blame(triage.CausePauseStorm, mac6([6]byte(f.octets[6:])))
+			t.add(triage.CausePauseStorm, mac6([6]byte(f.octets[6:])))
 			break
 		}
 	}

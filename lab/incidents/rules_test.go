@@ -14,7 +14,7 @@ import (
 )
 
 // said returns the causes and parties that are found on a wire, without symptoms.
-func said(t *testing.T, w *wire, end time.Duration) (out []string) {
+func foundCauses(t *testing.T, w *wire, end time.Duration) (out []string) {
 	t.Helper()
 	w.until(end)
 	in := incident{frames: w.frames}
@@ -90,7 +90,7 @@ func TestCounterEvidence(t *testing.T) {
 					c.dscp = 0
 				}
 				if i == 0 || i == 1 && against {
-					c.lostBehind = func(int, uint32, bool) bool { return lose() }
+					c.lostAfter = func(int, uint32, bool) bool { return lose() }
 				}
 				c.start()
 			}
@@ -138,10 +138,10 @@ func TestCounterEvidence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWire(1)
 			c.make(w, false)
-			require.Equal(t, c.want, said(t, w, 12*time.Millisecond))
+			require.Equal(t, c.want, foundCauses(t, w, 12*time.Millisecond))
 			w = newWire(1)
 			c.make(w, true)
-			got := said(t, w, 12*time.Millisecond)
+			got := foundCauses(t, w, 12*time.Millisecond)
 			for _, one := range c.want {
 				require.NotContains(t, got, one)
 			}
@@ -178,7 +178,7 @@ func TestNothingToGoBy(t *testing.T) {
 // For any frames in any order: no rule panics, and every frame that a verdict names exists.
 func FuzzExplain(f *testing.F) {
 	var pool [][]byte
-	for n := quiet; n < quiet+wiretest.Rounds(40); n++ {
+	for n := faultless; n < faultless+wiretest.Rounds(40); n++ {
 		in := makeIncident(n, false)
 		r := rand.New(rand.NewPCG(uint64(n), 1))
 		for range 6 {

@@ -99,15 +99,15 @@ type conn struct {
 	tailOnly bool // a message begins when the one before is acknowledged
 
 	// Functions that decide about packets: n is the number of packets sent before, including retransmissions.
-	lostBefore, lostBehind func(n int, psn uint32, again bool) bool // before and after the capture
-	ackLost                func() bool                              // after the capture, on the way to the sender
-	mark                   func() bool
-	late                   func() time.Duration
-	spray                  bool // by the UDP source port
-	oneWay                 bool // answers do not pass the capture
-	sorts                  bool // the receiver puts packets in order
-	unready                func(message int) int
-	rnrWait                time.Duration
+	lostBefore, lostAfter func(n int, psn uint32, again bool) bool // before and after the capture
+	ackLost               func() bool                              // after the capture, on the way to the sender
+	mark                  func() bool
+	late                  func() time.Duration
+	spray                 bool // by the UDP source port
+	oneWay                bool // answers do not pass the capture
+	sorts                 bool // the receiver puts packets in order
+	unready               func(message int) int
+	rnrWait               time.Duration
 
 	cnp    bool // the receiver answers marks
 	cnpGap time.Duration
@@ -212,7 +212,7 @@ func (c *conn) send() {
 		}
 		h := bth.Header{Opcode: op, DestQP: c.peer, PSN: psn, AckReq: lastOne}
 		c.w.packet(c.src, c.dst, port, c.dscp<<2|ecn, h, 0, c.payload)
-		if c.lostBehind != nil && c.lostBehind(n, psn, again) {
+		if c.lostAfter != nil && c.lostAfter(n, psn, again) {
 			return
 		}
 		c.w.after(c.far, func() { c.receive(psn, lastOne, ecn == 3) })
@@ -242,12 +242,12 @@ func (c *conn) setTimer() {
 		if mine == c.timer && c.una != c.high {
 			c.next = c.una
 			c.setTimer()
-			c.wake()
+			c.sendNext()
 		}
 	})
 }
 
-func (c *conn) wake() {
+func (c *conn) sendNext() {
 	if c.blocked {
 		c.blocked = false
 		c.again(0)
@@ -315,7 +315,7 @@ func (c *conn) acknowledge() {
 				c.next = c.una
 			}
 			c.setTimer()
-			c.wake()
+			c.sendNext()
 		}
 	})
 }
@@ -324,7 +324,7 @@ func (c *conn) goBack(p uint32) {
 	if diff(p, c.una) >= 0 {
 		c.una, c.next = p, p
 		c.setTimer()
-		c.wake()
+		c.sendNext()
 	}
 }
 

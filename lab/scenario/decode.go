@@ -276,16 +276,16 @@ var part = regexp.MustCompile(`([0-9.]+)([^0-9.]+)`)
 
 // isExact reports whether a duration equals its text: [time.ParseDuration] drops fractions of a nanosecond.
 func isExact(text string, d time.Duration) bool {
-	said := new(big.Rat)
+	sum := new(big.Rat)
 	for _, p := range part.FindAllStringSubmatch(text, -1) {
 		n, ok := new(big.Rat).SetString(p[1])
 		unit, err := time.ParseDuration("1" + p[2])
 		if !ok || err != nil {
 			return false
 		}
-		said.Add(said, n.Mul(n, new(big.Rat).SetInt64(int64(unit))))
+		sum.Add(sum, n.Mul(n, new(big.Rat).SetInt64(int64(unit))))
 	}
-	return said.Cmp(new(big.Rat).SetInt64(int64(d))) == 0
+	return sum.Cmp(new(big.Rat).SetInt64(int64(d))) == 0
 }
 
 // MarshalText returns the duration as scenarios have it.

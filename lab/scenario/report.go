@@ -263,16 +263,16 @@ func (m *Metric) formatCell(results []Result, v lab.Variant) (text string, some 
 		return "–", false
 	}
 	middle, from, to := lab.Median(values)
-	var beside []string
+	var notes []string
 	if len(values) > 1 {
-		beside = append(beside, Figure(from)+"…"+Figure(to))
+		notes = append(notes, Figure(from)+"…"+Figure(to))
 	}
 	if len(values) < runs {
-		beside = append(beside, fmt.Sprintf("%d of %d seeds", len(values), runs))
+		notes = append(notes, fmt.Sprintf("%d of %d seeds", len(values), runs))
 	}
 	text = Figure(middle)
-	if beside != nil {
-		text += " (" + strings.Join(beside, ", ") + ")"
+	if notes != nil {
+		text += " (" + strings.Join(notes, ", ") + ")"
 	}
 	return text, some
 }

@@ -291,13 +291,13 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 func (r *run) runThrough(ctx context.Context, s *Scenario, step func(share float64)) {
 	n, end, from := r.net, s.Duration.sim(), s.Warmup.sim()
 	was := sim.Time(0)
-	say := func() {
+	report := func() {
 		step(float64(n.Sim.Now()-was) / float64(end))
 		was = n.Sim.Now()
 	}
-	if n.Run(ctx, from, say) == nil && r.result.Err == nil {
+	if n.Run(ctx, from, report) == nil && r.result.Err == nil {
 		r.startMeasuring()
-		_ = n.Run(ctx, end, say) // the result has the time that was reached
+		_ = n.Run(ctx, end, report) // the result has the time that was reached
 	}
 	r.endMeasuring(from)
 }

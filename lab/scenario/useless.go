@@ -18,11 +18,11 @@ func (s *Scenario) checkUseless(given []string) error {
 			name = "traffic" + key[strings.IndexByte(key, '.'):]
 		}
 		for _, r := range rules {
-			heard := r.heard
+			used := r.used
 			if r.kinds != nil && traffic >= 0 {
-				heard = slices.Contains(r.kinds, s.Traffic[traffic].Kind)
+				used = slices.Contains(r.kinds, s.Traffic[traffic].Kind)
 			}
-			if slices.Contains(strings.Fields(r.keys), name) && !heard {
+			if slices.Contains(strings.Fields(r.keys), name) && !used {
 				return &KeyError{key, "has no effect " + r.without}
 			}
 		}
@@ -33,7 +33,7 @@ func (s *Scenario) checkUseless(given []string) error {
 // A rule is a condition under which keys have an effect.
 type rule struct {
 	keys    string
-	heard   bool
+	used    bool
 	kinds   []string // instead of `heard`: the kinds of traffic for which the keys have an effect
 	without string
 }
@@ -51,57 +51,57 @@ func (s *Scenario) uselessRules() []rule {
 	sends := some(switchSends)
 	cuts := some(func(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && !v.HPCC() })
 	return []rule{
-		{keys: "switch.kmin switch.kmax switch.pmax switch.decide host.interval", heard: red,
+		{keys: "switch.kmin switch.kmax switch.pmax switch.decide host.interval", used: red,
 			without: "without a variant that decides by RED"},
-		{keys: "switch.notify_delay", heard: sends, without: "without a variant in which switches notify, with delay"},
-		{keys: "switch.notify_limit", heard: asks, without: "without a variant in which switches notify"},
-		{keys: "switch.notify_loss host.notification_priority host.reaction_delay", heard: sends || answers,
+		{keys: "switch.notify_delay", used: sends, without: "without a variant in which switches notify, with delay"},
+		{keys: "switch.notify_limit", used: asks, without: "without a variant in which switches notify"},
+		{keys: "switch.notify_loss host.notification_priority host.reaction_delay", used: sends || answers,
 			without: "without a variant that has notifications, with delay"},
-		{keys: "host.join host.cold", heard: asks || answers, without: "without a variant that has notifications"},
-		{keys: "host.cnp_delay host.cnp_limit", heard: answers, without: "without a variant in which receivers answer"},
-		{keys: "host.incapable", heard: some(usesFastCNP), without: "without a variant with Fast CNPs and DCQCN"},
-		{keys: "host.rejects", heard: one(lab.FastCNPMarks) && s.Host.Incapable > 0,
+		{keys: "host.join host.cold", used: asks || answers, without: "without a variant that has notifications"},
+		{keys: "host.cnp_delay host.cnp_limit", used: answers, without: "without a variant in which receivers answer"},
+		{keys: "host.incapable", used: some(usesFastCNP), without: "without a variant with Fast CNPs and DCQCN"},
+		{keys: "host.rejects", used: one(lab.FastCNPMarks) && s.Host.Incapable > 0,
 			without: "without host.incapable and the variant fastcnp-marks"},
-		{keys: "host.window", heard: dcqcn, without: "with variants of hpcc, which have a window of their own"},
-		{keys: "host.ack_every", heard: dcqcn, without: "with variants of hpcc, which acknowledge each packet"},
-		{keys: "reaction.kind reaction.min reaction.hyper reaction.timer reaction.alpha_timer", heard: cuts,
+		{keys: "host.window", used: dcqcn, without: "with variants of hpcc, which have a window of their own"},
+		{keys: "host.ack_every", used: dcqcn, without: "with variants of hpcc, which acknowledge each packet"},
+		{keys: "reaction.kind reaction.min reaction.hyper reaction.timer reaction.alpha_timer", used: cuts,
 			without: "without a variant that cuts by DCQCN"},
-		{keys: "reaction.additive", heard: cuts || some(lab.Variant.HPCC),
+		{keys: "reaction.additive", used: cuts || some(lab.Variant.HPCC),
 			without: "without a variant that cuts the rate"},
-		{keys: "topology.hosts", heard: t.Kind != "fat-tree", without: in},
-		{keys: "topology.k", heard: t.Kind == "fat-tree", without: in},
-		{keys: "topology.switches", heard: isLine || t.Kind == "circle", without: in},
-		{keys: "topology.slow_hop topology.between", heard: isLine, without: in},
-		{keys: "topology.leaves topology.spines", heard: leaved, without: in},
-		{keys: "topology.between", heard: !isLine || t.Switches > 2,
+		{keys: "topology.hosts", used: t.Kind != "fat-tree", without: in},
+		{keys: "topology.k", used: t.Kind == "fat-tree", without: in},
+		{keys: "topology.switches", used: isLine || t.Kind == "circle", without: in},
+		{keys: "topology.slow_hop topology.between", used: isLine, without: in},
+		{keys: "topology.leaves topology.spines", used: leaved, without: in},
+		{keys: "topology.between", used: !isLine || t.Switches > 2,
 			without: "without switches between the first and the last"},
-		{keys: "topology.trunk", heard: t.Kind != "star" && !(isLine && t.Switches == 1) || t.Proxy > 0,
+		{keys: "topology.trunk", used: t.Kind != "star" && !(isLine && t.Switches == 1) || t.Proxy > 0,
 			without: "with one switch, and no proxy beside it"},
-		{keys: "topology.wan topology.distance", heard: wan, without: in},
-		{keys: "topology.position", heard: wan && t.Kind != "fork", without: in},
-		{keys: "topology.slow_rate", heard: wan || isLine && t.SlowHop > 0,
+		{keys: "topology.wan topology.distance", used: wan, without: in},
+		{keys: "topology.position", used: wan && t.Kind != "fork", without: in},
+		{keys: "topology.slow_rate", used: wan || isLine && t.SlowHop > 0,
 			without: "without slow_hop in a line, or a WAN"},
-		{keys: "switch.alpha", heard: s.Switch.Buffer > 0, without: "without buffer"},
+		{keys: "switch.alpha", used: s.Switch.Buffer > 0, without: "without buffer"},
 		{keys: "switch.headroom switch.headroom_pool switch.reserve switch.xon switch.watchdog host.pause_delay",
-			heard: s.Switch.PFC, without: "without pfc"},
-		{keys: "switch.proxy_delay topology.proxy_hops", heard: one(lab.Proxy), without: "without the variant proxy"},
-		{keys: "switch.labels switch.label_idle", heard: one(lab.FCN), without: "without the variant fcn"},
-		{keys: "switch.cold", heard: one(lab.FCN) || one(lab.Proxy), without: "without the variants fcn and proxy"},
-		{keys: "switch.pair_idle", heard: s.Switch.Cold, without: "without cold"},
-		{keys: "switch.edge_delay", heard: one(lab.FCN) || s.Switch.PPFC.To == "ingress",
+			used: s.Switch.PFC, without: "without pfc"},
+		{keys: "switch.proxy_delay topology.proxy_hops", used: one(lab.Proxy), without: "without the variant proxy"},
+		{keys: "switch.labels switch.label_idle", used: one(lab.FCN), without: "without the variant fcn"},
+		{keys: "switch.cold", used: one(lab.FCN) || one(lab.Proxy), without: "without the variants fcn and proxy"},
+		{keys: "switch.pair_idle", used: s.Switch.Cold, without: "without cold"},
+		{keys: "switch.edge_delay", used: one(lab.FCN) || s.Switch.PPFC.To == "ingress",
 			without: "without the variant fcn, and switch.ppfc.to ingress"},
-		{keys: "switch.ppfc", heard: one(lab.PPFC) || one(lab.PPFCAndCNP), without: "without a variant of ppfc"},
-		{keys: "switch.trace_hops reaction.rtt reaction.max_stage", heard: some(lab.Variant.HPCC),
+		{keys: "switch.ppfc", used: one(lab.PPFC) || one(lab.PPFCAndCNP), without: "without a variant of ppfc"},
+		{keys: "switch.trace_hops reaction.rtt reaction.max_stage", used: some(lab.Variant.HPCC),
 			without: "without a variant of hpcc"},
-		{keys: "reaction.min reaction.hyper reaction.timer reaction.alpha_timer", heard: s.Reaction.Kind != "none",
+		{keys: "reaction.min reaction.hyper reaction.timer reaction.alpha_timer", used: s.Reaction.Kind != "none",
 			without: "without DCQCN"},
-		{keys: "reaction.additive", heard: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
+		{keys: "reaction.additive", used: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
 			without: "without a reaction"},
-		{keys: "reaction.timer", heard: s.Reaction.Timer > 0, without: usual},
-		{keys: "reaction.alpha_timer", heard: s.Reaction.Alpha > 0, without: usual},
-		{keys: "switch.label_idle", heard: s.Switch.LabelIdle > 0, without: usual},
-		{keys: "switch.pair_idle", heard: s.Switch.PairIdle > 0, without: usual},
-		{keys: "switch.ppfc.ceiling", heard: s.Switch.PPFC.Ceiling > 0, without: usual},
+		{keys: "reaction.timer", used: s.Reaction.Timer > 0, without: usual},
+		{keys: "reaction.alpha_timer", used: s.Reaction.Alpha > 0, without: usual},
+		{keys: "switch.label_idle", used: s.Switch.LabelIdle > 0, without: usual},
+		{keys: "switch.pair_idle", used: s.Switch.PairIdle > 0, without: usual},
+		{keys: "switch.ppfc.ceiling", used: s.Switch.PPFC.Ceiling > 0, without: usual},
 		{keys: "traffic.senders", kinds: []string{"incast", "bursts"},
 			without: "with other kinds than incast and bursts"},
 		{keys: "traffic.sizes", kinds: []string{"poisson"}, without: "with other kinds than poisson"},

@@ -11,12 +11,12 @@ const golden = 0x9E3779B97F4A7C15
 
 // NewStream returns the stream of a run for one purpose and one of its users,
 // such as a port.
-func NewStream(seed uint64, purpose string, who int) Stream {
+func NewStream(seed uint64, purpose string, index int) Stream {
 	key := mix(seed + golden)
 	for i := range len(purpose) {
 		key = mix(key ^ uint64(purpose[i]) + golden)
 	}
-	return Stream{key: mix(key ^ uint64(who) + golden)}
+	return Stream{key: mix(key ^ uint64(index) + golden)}
 }
 
 // Uint64 returns the next number.

@@ -43,7 +43,7 @@ func TestReceive(t *testing.T) {
 	} {
 		b := made(t, c.cfg)
 		for _, p := range wiretest.Capture(t, "messages.pcap") {
-			d := judge(b, p.Data, rocev2.DecodeOptions{})
+			d := receive(b, p.Data, rocev2.DecodeOptions{})
 			require.False(t, d.Action == node.ActionDropped && !c.cfg.Enabled)
 			require.Equal(t, !c.cfg.Enabled && d.Packet != message.KindOther, d.Reason == node.ReasonDisabled)
 		}
@@ -58,7 +58,7 @@ func made(t testing.TB, cfg border.Config) *border.Role {
 
 var frame rocev2.Frame
 
-func judge(b *border.Role, octets []byte, o rocev2.DecodeOptions) node.Decision {
+func receive(b *border.Role, octets []byte, o rocev2.DecodeOptions) node.Decision {
 	frame.Decode(octets, o)
 	_, d := b.Receive(nil, &frame, node.Event{})
 	return d
@@ -74,15 +74,15 @@ func TestFragments(t *testing.T) {
 	b := made(t, border.Config{Enabled: true})
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
 	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.KindError, Message: message.KindError},
-		judge(b, wiretest.Hex(t, first), o))
-	require.Equal(t, node.Decision{}, judge(b, wiretest.Hex(t, second), o))
+		receive(b, wiretest.Hex(t, first), o))
+	require.Equal(t, node.Decision{}, receive(b, wiretest.Hex(t, second), o))
 	require.Equal(t, node.Decision{Action: node.ActionDropped, Packet: message.KindError, Message: message.KindError},
-		judge(b, wiretest.Hex(t, tunnelled), o))
+		receive(b, wiretest.Hex(t, tunnelled), o))
 	require.Equal(t, map[node.Count]uint64{{Action: node.ActionDropped, Message: message.KindError}: 2, {}: 1},
 		maps.Collect(b.Counters().All()))
 	off := made(t, border.Config{})
 	require.Equal(t, node.Decision{Action: node.ActionRefused, Packet: message.KindError, Reason: node.ReasonDisabled},
-		judge(off, wiretest.Hex(t, first), o))
+		receive(off, wiretest.Hex(t, first), o))
 }
 
 // With such ports no RoCEv2 could cross, or one kind of message would count as the other.
@@ -103,7 +103,7 @@ func TestAllocs(t *testing.T) {
 	packets := wiretest.Capture(t, "messages.pcap")
 	wiretest.NoAllocs(t, "Receive", func() {
 		for i := range packets {
-			judge(b, packets[i].Data, rocev2.DecodeOptions{})
+			receive(b, packets[i].Data, rocev2.DecodeOptions{})
 		}
 	})
 }
@@ -118,7 +118,7 @@ func BenchmarkReceive(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				judge(border, c.frame, rocev2.DecodeOptions{})
+				receive(border, c.frame, rocev2.DecodeOptions{})
 			}
 		})
 	}

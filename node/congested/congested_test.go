@@ -312,8 +312,8 @@ func fragmentOf(packet []byte) []byte {
 // from its row on.
 func TestRefusals(t *testing.T) {
 	loopback := func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::1") }
-	noRoom := data(t)
-	binary.BigEndian.PutUint16(noRoom[40+4:], 10)
+	full := data(t)
+	binary.BigEndian.PutUint16(full[40+4:], 10)
 	secondFragment := fragmentOf(data(t))
 	secondFragment[43] |= 8
 	other := fragmentOf(data(t))
@@ -324,7 +324,7 @@ func TestRefusals(t *testing.T) {
 		reason node.Reason
 		is     message.Kind
 	}{
-		{"UDP length without room", noRoom, node.ReasonBroken, message.KindError},
+		{"UDP length without room", full, node.ReasonBroken, message.KindError},
 		{"cut", data(t)[:80], node.ReasonBroken, message.KindError},
 		{"fragment", fragmentOf(data(t, loopback)), node.ReasonFragment, message.KindOther},
 		{"fragment of an FCN", func() []byte {
@@ -751,10 +751,10 @@ func TestICMP(t *testing.T) {
 	(&congested.Role{}).RecordSent(sent, 0, now)
 
 	// Octets in the buffer before the message are not part of it.
-	behind := agent(t, cfg)
-	out, _ := congest(behind, []byte("frame"), e, now)
+	next := agent(t, cfg)
+	out, _ := congest(next, []byte("frame"), e, now)
 	require.Equal(t, sent, out[len("frame"):])
-	require.Equal(t, node.NoReason, icmp(behind, src6, problem(sent), now))
+	require.Equal(t, node.NoReason, icmp(next, src6, problem(sent), now))
 
 	wrong := problem(sent)
 	wrong[8] ^= 0x20 // the version

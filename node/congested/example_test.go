@@ -70,7 +70,7 @@ func ExampleRole_Due() {
 	var f rocev2.Frame
 	f.Decode(frame, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	event := node.Event{Port: 7, Now: time.Unix(1795254649, 0)}
-	says := func(ip []byte, d node.Decision) {
+	printDecision := func(ip []byte, d node.Decision) {
 		var p rocev2.Packet
 		if d.Message == message.KindPPFC && p.DecodeIP(ip) == nil {
 			n, _ := ppfc.FromPacket(&p)
@@ -82,7 +82,7 @@ func ExampleRole_Due() {
 		was := event.Level
 		event.Level = queue.Level(kib<<10, was)
 		if event.Level > 0 {
-			says(agent.Receive(nil, &f, event))
+			printDecision(agent.Receive(nil, &f, event))
 		} else if was > 0 {
 			agent.Receive(nil, nil, event)
 			for {
@@ -90,7 +90,7 @@ func ExampleRole_Due() {
 				if d.Action != node.ActionSent {
 					break
 				}
-				says(ip, d)
+				printDecision(ip, d)
 			}
 		}
 	}

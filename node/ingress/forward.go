@@ -85,7 +85,7 @@ func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, n
 		if i = pe.table.Add(&k, hash, 0); i == 0 {
 			return node.ReasonTableFull
 		}
-		label, ok := pe.labels.takeFree(i, t)
+		label, ok := pe.labels.allocateFree(i, t)
 		if !ok {
 			pe.table.Remove(i)
 			return node.ReasonTableFull

@@ -195,11 +195,11 @@ func (pe *Role) Len() int { return pe.table.Len() + pe.learned.Len() }
 // call of Due. A label that a flow has given back is in quarantine at first. With LearnLabels it is the number of
 // further labels for which the table has room.
 func (pe *Role) Free() int {
-	room := pe.memory.Size(0) - pe.Len()
+	free := pe.memory.Size(0) - pe.Len()
 	if pe.memory.Size(4) == 1 { // LearnLabels
-		return room
+		return free
 	}
-	return min(room, pe.labels.countFree(pe.clock.Now()))
+	return min(free, pe.labels.countFree(pe.clock.Now()))
 }
 
 // Due removes the flows that have been silent for Idle. It appends nothing to out. Receive removes them as well: call

@@ -298,8 +298,8 @@ func TestTimeJumpsBack(t *testing.T) {
 		require.Equal(t, node.NoReason, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
 	}
 	require.Zero(t, pe.expired(start.Add(999*time.Millisecond)))
-	for _, odd := range []time.Time{{}, time.Unix(1<<40, 0), time.Unix(-1<<40, 0), time.Unix(0, 0)} {
-		_ = at(5, odd) // no panic
+	for _, now := range []time.Time{{}, time.Unix(1<<40, 0), time.Unix(-1<<40, 0), time.Unix(0, 0)} {
+		_ = at(5, now) // no panic
 	}
 }
 
@@ -311,7 +311,7 @@ func TestReceive(t *testing.T) {
 		pe := newPE(t, nil)
 		_, f, err := pe.send(nil, octets(t, c.flow, 1), 0, tunnel, start)
 		require.NoError(t, err)
-		out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, f.Label), start)
+		out, n, reason := pe.receiveFCN([]byte{9}, p1, messageAbout(t, f.Label), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
@@ -338,10 +338,10 @@ func TestPairLearnedLater(t *testing.T) {
 	pe := wiretest.Must(New(cfg))(t)
 	_, f, err := pe.send(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
-	_, _, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
+	_, _, reason := pe.receiveFCN(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.ReasonUnknownQP, reason)
 	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x31})
-	_, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
+	_, n, reason := pe.receiveFCN(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x31, n.SrcQP)
 }
@@ -356,7 +356,7 @@ func TestDomains(t *testing.T) {
 	for domain := range uint32(3) {
 		_, f, err := pe.send(nil, octets(t, flow4, 1), domain, tunnel, start)
 		require.NoError(t, err)
-		out, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
+		out, n, reason := pe.receiveFCN(nil, p1, messageAbout(t, f.Label), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, domain, n.Domain)
 		requireCNP(t, out, cnp4, sender4, 0x40+domain, 0x8001)
@@ -413,13 +413,13 @@ func TestReceiveRefuses(t *testing.T) {
 			if c.data != nil {
 				data = c.data(l)
 			}
-			out, n, reason := pe.hear([]byte{9}, c.from, data, start)
+			out, n, reason := pe.receiveFCN([]byte{9}, c.from, data, start)
 			require.Equal(t, c.want, reason)
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, n)
 			require.EqualValues(t, 1, pe.refused(c.want))
 			require.Zero(t, pe.counted(node.ActionSent))
-			wiretest.NoAllocs(t, c.name, func() { _, _, _ = pe.hear(nil, c.from, data, start) })
+			wiretest.NoAllocs(t, c.name, func() { _, _, _ = pe.receiveFCN(nil, c.from, data, start) })
 		})
 	}
 }
@@ -433,10 +433,10 @@ func TestLateFCN(t *testing.T) {
 	_, f, err := pe.send(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
 	late := messageAbout(t, f.Label)
-	_, _, reason := pe.hear(nil, p1, late, start.Add(time.Second-1))
+	_, _, reason := pe.receiveFCN(nil, p1, late, start.Add(time.Second-1))
 	require.Equal(t, node.NoReason, reason)
 	for at := time.Second; at < time.Minute; at += time.Second {
-		_, _, reason = pe.hear(nil, p1, late, start.Add(at))
+		_, _, reason = pe.receiveFCN(nil, p1, late, start.Add(at))
 		require.Equal(t, node.ReasonUnknownLabel, reason)
 		_, _, _ = pe.send(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)},
 			1), 0, tunnel, start.Add(at))
@@ -450,9 +450,9 @@ func TestReceiveOtherInstance(t *testing.T) {
 	l, reason := a.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Zero(t, Owner(l, 2))
-	_, _, reason = b.hear(nil, p1, messageAbout(t, l), start)
+	_, _, reason = b.receiveFCN(nil, p1, messageAbout(t, l), start)
 	require.Equal(t, node.ReasonUnknownLabel, reason)
-	_, _, reason = a.hear(nil, p1, messageAbout(t, l), start)
+	_, _, reason = a.receiveFCN(nil, p1, messageAbout(t, l), start)
 	require.Equal(t, node.NoReason, reason)
 }
 
@@ -520,7 +520,7 @@ func TestLimits(t *testing.T) {
 		{l6, time.Second, true},
 		{l4, time.Second, false},
 	} {
-		_, _, reason := pe.hear(nil, p1, messageAbout(t, c.label), start.Add(c.at))
+		_, _, reason := pe.receiveFCN(nil, p1, messageAbout(t, c.label), start.Add(c.at))
 		if c.sent {
 			require.Equal(t, node.NoReason, reason, c)
 		} else {
@@ -534,13 +534,13 @@ func TestCongested(t *testing.T) {
 	pe := newPE(t, nil)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(octets(t, flow4, rocev2.ECT1)))
-	out, n, reason := pe.jam(t, nil, &p, 0, start)
+	out, n, reason := pe.receiveQueued(t, nil, &p, 0, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, notice{Flow: flow4, SrcQP: 0x21}, n, "a CNP needs no label")
 	requireCNP(t, out, cnp4, sender4, 0x21, 0x8001)
 	label, reason := pe.give(&p, 0, start)
 	require.Equal(t, node.NoReason, reason)
-	_, n, reason = pe.jam(t, nil, &p, 0, start)
+	_, n, reason = pe.receiveQueued(t, nil, &p, 0, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, label, n.Label)
 
@@ -559,7 +559,7 @@ func TestCongested(t *testing.T) {
 		t.Run(fmt.Sprint(c.want), func(t *testing.T) {
 			other := p
 			c.change(&other)
-			_, _, reason := pe.jam(t, nil, &other, 0, start)
+			_, _, reason := pe.receiveQueued(t, nil, &other, 0, start)
 			require.Equal(t, c.want, reason)
 		})
 	}
@@ -573,13 +573,13 @@ func TestOffByDefault(t *testing.T) {
 	require.Equal(t, []byte{9}, out)
 	_, reason := pe.give(packetOf(flow4), 0, start)
 	require.Equal(t, node.ReasonDisabled, reason)
-	_, _, reason = pe.hear(nil, p1, messageAbout(t, 1), start)
+	_, _, reason = pe.receiveFCN(nil, p1, messageAbout(t, 1), start)
 	require.Equal(t, node.ReasonDisabled, reason)
 	data := rocev2.Datagram{Src: p1, Dst: own, DstPort: fcn.Port, Data: messageAbout(t, 1)}
 	ip := wiretest.Must(data.AppendBinary(nil))(t)
 	_, _, reason = pe.see(nil, &rocev2.Datagram{IP: ip}, start)
 	require.Equal(t, node.ReasonDisabled, reason)
-	_, _, reason = pe.jam(t, nil, packetOf(flow4), 0, start)
+	_, _, reason = pe.receiveQueued(t, nil, packetOf(flow4), 0, start)
 	require.Equal(t, node.ReasonDisabled, reason)
 	through := wiretest.Must(tunnel.Append(nil, octets(t, flow4, 1), 5))(t)
 	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
@@ -654,7 +654,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Fatal(f, err)
 		}
 		be.PutUint32(fcnData, f.Label<<12)
-		_, _, _ = pe.hear(out, p1, fcnData, now)
+		_, _, _ = pe.receiveFCN(out, p1, fcnData, now)
 		_, _ = pe.Receive(out, &congested, node.Event{Level: 1, Now: now})
 	})
 	require.NotZero(t, pe.counted(node.ActionSent))

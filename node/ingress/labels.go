@@ -68,7 +68,7 @@ func (l *labels) countFree(now int64) int {
 }
 
 // takeFree gives a free label to the flow in a slot; false when none is free.
-func (l *labels) takeFree(slot uint32, now int64) (label uint32, ok bool) {
+func (l *labels) allocateFree(slot uint32, now int64) (label uint32, ok bool) {
 	if l.countFree(now) == 0 {
 		return 0, false
 	}

@@ -49,12 +49,12 @@ func TestLearnedLabel(t *testing.T) {
 		c     rocev2.FlowKey
 	}{{0x12345, flow4}, {0xFFFFF, flow6}} {
 		t.Run(fmt.Sprint(row.label), func(t *testing.T) {
-			_, _, reason := pe.hear(nil, p1, messageAbout(t, row.label), start)
+			_, _, reason := pe.receiveFCN(nil, p1, messageAbout(t, row.label), start)
 			require.Equal(t, node.ReasonUnknownLabel, reason)
 			d := pe.under(t, row.label, octets(t, row.c, 1), start)
 			require.Equal(t, []any{node.ActionLearned, row.label, row.c}, []any{d.Action, d.Label, d.Flow.FlowKey})
 			require.Equal(t, node.NoAction, pe.under(t, row.label, octets(t, row.c, 1), start).Action, "nothing new")
-			out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, row.label), start)
+			out, n, reason := pe.receiveFCN([]byte{9}, p1, messageAbout(t, row.label), start)
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, notice{Flow: row.c, Label: row.label, SrcQP: 0x21, Level: 3}, n)
 			self := cnp6
@@ -85,28 +85,28 @@ func TestSharedLabel(t *testing.T) {
 		t.Helper()
 		require.Equal(t, want, pe.under(t, label, octets(t, k, 1), at(s)).Action)
 	}
-	heard := func(s int, label uint32, want node.Reason, qp uint32) {
+	requireNotified := func(s int, label uint32, want node.Reason, qp uint32) {
 		t.Helper()
-		_, n, reason := pe.hear(nil, p1, messageAbout(t, label), at(s))
+		_, n, reason := pe.receiveFCN(nil, p1, messageAbout(t, label), at(s))
 		require.Equal(t, []any{want, qp}, []any{reason, n.SrcQP})
 	}
 	seen(0, 7, flow6, node.ActionLearned)
-	heard(0, 7, node.NoReason, 0x21)
+	requireNotified(0, 7, node.NoReason, 0x21)
 	seen(5, 7, other, node.ActionLearned)
-	heard(5, 7, node.ReasonAmbiguousLabel, 0)
+	requireNotified(5, 7, node.ReasonAmbiguousLabel, 0)
 	require.Empty(t, countFlows(pe, at(5)))
 	seen(6, 7, flow6, node.NoAction) // by turns, and no line for each
 	seen(7, 7, other, node.NoAction)
-	heard(7, 7, node.ReasonAmbiguousLabel, 0)
-	heard(15, 7, node.ReasonAmbiguousLabel, 0) // the first was seen at 6
+	requireNotified(7, 7, node.ReasonAmbiguousLabel, 0)
+	requireNotified(15, 7, node.ReasonAmbiguousLabel, 0) // the first was seen at 6
 	seen(15, 7, other, node.NoAction)
-	heard(16, 7, node.NoReason, 0x22)
+	requireNotified(16, 7, node.NoReason, 0x22)
 	seen(16, 8, other, node.ActionLearned)
-	heard(16, 8, node.NoReason, 0x22)
-	heard(16, 7, node.NoReason, 0x22)
-	heard(25, 7, node.ReasonUnknownLabel, 0) // silent since 15
+	requireNotified(16, 8, node.NoReason, 0x22)
+	requireNotified(16, 7, node.NoReason, 0x22)
+	requireNotified(25, 7, node.ReasonUnknownLabel, 0) // silent since 15
 	require.Equal(t, 1, pe.Len())
-	heard(26, 8, node.ReasonUnknownLabel, 0)
+	requireNotified(26, 8, node.ReasonUnknownLabel, 0)
 	require.Zero(t, pe.Len())
 }
 
@@ -215,7 +215,7 @@ func TestLearnedMemory(t *testing.T) {
 		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		pe.learnOnly(&frame, 0, now)
 		be.PutUint32(data, n<<12)
-		_, _, _ = pe.hear(out, p1, data, now)
+		_, _, _ = pe.receiveFCN(out, p1, data, now)
 	})
 	require.LessOrEqual(t, pe.Len(), 64)
 	require.NotZero(t, pe.refused(node.ReasonTableFull))
@@ -262,11 +262,11 @@ func TestConfigure(t *testing.T) {
 	})
 	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.NoReason, reason)
-	hear := func(at time.Duration) node.Reason {
-		_, _, reason := pe.hear(nil, p1, messageAbout(t, label), start.Add(at))
+	receiveFCN := func(at time.Duration) node.Reason {
+		_, _, reason := pe.receiveFCN(nil, p1, messageAbout(t, label), start.Add(at))
 		return reason
 	}
-	require.Equal(t, node.NoReason, hear(0))
+	require.Equal(t, node.NoReason, receiveFCN(0))
 
 	for _, c := range []struct {
 		name   string
@@ -291,23 +291,23 @@ func TestConfigure(t *testing.T) {
 			require.ErrorContains(t, pe.Configure(bad), c.name)
 		})
 	}
-	require.Equal(t, node.ReasonLimited, hear(0), "the list is as it was, and so is the flow's interval")
+	require.Equal(t, node.ReasonLimited, receiveFCN(0), "the list is as it was, and so is the flow's interval")
 
 	cfg.PerFlow, cfg.Seed = 500*time.Millisecond, 0 // the seed stays
 	require.NoError(t, pe.Configure(cfg))
 	again, reason := pe.give(packetOf(flow6), 0, start.Add(time.Millisecond))
 	require.Equal(t, []any{label, node.NoReason}, []any{again, reason})
-	require.Equal(t, node.NoReason, hear(500*time.Millisecond), "half of it is enough now")
-	require.Equal(t, node.ReasonLimited, hear(time.Second), "three were looked at: the rate of all is used up")
+	require.Equal(t, node.NoReason, receiveFCN(500*time.Millisecond), "half of it is enough now")
+	require.Equal(t, node.ReasonLimited, receiveFCN(time.Second), "three were looked at: the rate of all is used up")
 
 	cfg.In, cfg.Accept = node.Rate{}, acl.New()
 	require.NoError(t, pe.Configure(cfg))
-	require.Equal(t, node.ReasonDenied, hear(2*time.Second))
+	require.Equal(t, node.ReasonDenied, receiveFCN(2*time.Second))
 	cfg.Enabled = false
 	require.NoError(t, pe.Configure(cfg))
-	require.Equal(t, node.ReasonDisabled, hear(2*time.Second))
+	require.Equal(t, node.ReasonDisabled, receiveFCN(2*time.Second))
 	cfg.Enabled, cfg.Accept = true, config().Accept
 	require.NoError(t, pe.Configure(cfg))
-	require.Equal(t, node.NoReason, hear(3*time.Second), "off and on again, the label is known")
+	require.Equal(t, node.NoReason, receiveFCN(3*time.Second), "off and on again, the label is known")
 	require.Equal(t, 1, pe.Len())
 }

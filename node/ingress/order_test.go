@@ -109,7 +109,7 @@ func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	out, n, packet := pe.see([]byte{9}, &c.d, start)
 	require.Equal(t, packet == node.NoReason, n != notice{})
 	require.Equal(t, packet == node.NoReason, len(out) > 1)
-	_, _, data = pe.hear(nil, c.d.Src, append(messageAbout(t, label^c.label), c.extra...), start)
+	_, _, data = pe.receiveFCN(nil, c.d.Src, append(messageAbout(t, label^c.label), c.extra...), start)
 	return packet, data
 }
 
@@ -175,7 +175,7 @@ func TestOrderOfFaultsWhenCongested(t *testing.T) {
 					first.do(c, p)
 				}
 			})
-			_, _, reason := pe.jam(t, nil, p, 0, start)
+			_, _, reason := pe.receiveQueued(t, nil, p, 0, start)
 			require.Equal(t, first.want, reason, "%v, %v", first.want, second.want)
 		}
 	}
@@ -193,7 +193,7 @@ func TestOwnAddresses(t *testing.T) {
 	} {
 		flow := rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: 7}
 		pe := newPE(t, func(cfg *Config) { cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow}, qpmap.Pair{SrcQP: 5}) })
-		_, _, reason := pe.jam(t, nil, packetOf(flow), 0, start)
+		_, _, reason := pe.receiveQueued(t, nil, packetOf(flow), 0, start)
 		require.Equal(t, c.want, reason, c.src)
 	}
 }
@@ -208,12 +208,12 @@ func TestLimitsOfDomains(t *testing.T) {
 	for domain := range uint32(2) {
 		label, reason := pe.give(packetOf(flow6), domain, start)
 		require.Equal(t, node.NoReason, reason)
-		_, n, reason := pe.hear(nil, p1, messageAbout(t, label), start)
+		_, n, reason := pe.receiveFCN(nil, p1, messageAbout(t, label), start)
 		require.Equal(t, node.NoReason, reason, "domain %d", domain)
 		require.Equal(t, domain, n.Domain)
-		_, _, reason = pe.hear(nil, p1, messageAbout(t, label), start)
+		_, _, reason = pe.receiveFCN(nil, p1, messageAbout(t, label), start)
 		require.Equal(t, node.ReasonLimited, reason)
-		_, _, reason = pe.jam(t, nil, packetOf(flow6), domain, start)
+		_, _, reason = pe.receiveQueued(t, nil, packetOf(flow6), domain, start)
 		require.Equal(t, node.ReasonLimited, reason, "the same limit")
 	}
 }
@@ -231,7 +231,7 @@ func TestCongestedAfterIdle(t *testing.T) {
 			pe := newPE(t, func(c *Config) { c.Idle = time.Second })
 			again, _ := pe.give(packetOf(flow6), 0, start)
 			require.Equal(t, label, again, "the same seed")
-			_, n, reason := pe.jam(t, nil, packetOf(flow6), 0, start.Add(row.at))
+			_, n, reason := pe.receiveQueued(t, nil, packetOf(flow6), 0, start.Add(row.at))
 			require.Equal(t, node.NoReason, reason)
 			require.Equal(t, row.want, n.Label)
 		})
@@ -291,7 +291,7 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 					first = label
 				}
 				require.Equal(t, first, label, "%d", i)
-				if _, _, reason := pe.hear(nil, p1, messageAbout(t, label), now); reason == node.NoReason {
+				if _, _, reason := pe.receiveFCN(nil, p1, messageAbout(t, label), now); reason == node.NoReason {
 					sent++
 				}
 			}
@@ -326,7 +326,7 @@ func TestInPerSource(t *testing.T) {
 		{p2, messageAbout(t, label), node.ReasonLimited}, // by In
 		{p2.Next(), messageAbout(t, label), node.ReasonLimited},
 	} {
-		_, _, reason := pe.hear(nil, c.from, c.data, start)
+		_, _, reason := pe.receiveFCN(nil, c.from, c.data, start)
 		require.Equal(t, c.want, reason, i)
 	}
 	require.EqualValues(t, 3, pe.counted(node.ActionSent))
@@ -343,7 +343,7 @@ func TestLastPacketCounts(t *testing.T) {
 	p.BTH.PKey, p.BTH.Opcode = 0x8002, bth.Opcode(bth.OpAcknowledge)
 	_, reason = pe.give(p, 0, start)
 	require.Equal(t, node.NoReason, reason)
-	out, _, reason := pe.hear(nil, p1, messageAbout(t, label), start)
+	out, _, reason := pe.receiveFCN(nil, p1, messageAbout(t, label), start)
 	require.Equal(t, node.NoReason, reason)
 	requireCNP(t, out, cnp6, sender6, 0x21, 0x8002)
 	for f := range pe.Flows(start) {
@@ -381,7 +381,7 @@ func TestManySources(t *testing.T) {
 	for _, want := range []node.Reason{node.NoReason, node.ReasonLimited} {
 		from := p1
 		for range 64 {
-			_, _, reason := pe.hear(nil, from, messageAbout(t, label), start)
+			_, _, reason := pe.receiveFCN(nil, from, messageAbout(t, label), start)
 			require.Equal(t, want, reason)
 			from = from.Next()
 		}
@@ -435,7 +435,7 @@ func TestForgedLabels(t *testing.T) {
 			valid++
 		}
 		be.PutUint32(data, label<<12)
-		_, n, reason := pe.hear(out, p1, data, start)
+		_, n, reason := pe.receiveFCN(out, p1, data, start)
 		if reason == node.NoReason && n.SrcQP != given[label] || reason != node.NoReason &&
 			(reason != node.ReasonUnknownLabel || given[label] != 0) {
 			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
@@ -453,7 +453,7 @@ func TestReplays(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	data := messageAbout(t, label)
 	for i := range 100_000 {
-		_, _, _ = pe.hear(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))
+		_, _, _ = pe.receiveFCN(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))
 	}
 	require.EqualValues(t, 1000, pe.counted(node.ActionSent))
 	require.EqualValues(t, 99_000, pe.refused(node.ReasonLimited))

@@ -42,7 +42,7 @@ var frame rocev2.Frame
 var packet []byte // of hear
 
 // hear gives a PE an FCN as package netio does.
-func (pe *Role) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, notice, node.Reason) {
+func (pe *Role) receiveFCN(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, notice, node.Reason) {
 	to := pe.cfg.WAN
 	if to.BitLen() != from.BitLen() {
 		to = from
@@ -69,7 +69,7 @@ func (pe *Role) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, noti
 }
 
 // jam passes a packet that waits in a queue of the PE, in a tunnel if Outer is set.
-func (pe *Role) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice,
+func (pe *Role) receiveQueued(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice,
 	node.Reason) {
 	frame.Decode(octetsOf(t, p), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	out, d := pe.Receive(out, &frame, node.Event{Domain: domain, Level: 1, Now: now})

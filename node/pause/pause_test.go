@@ -165,11 +165,11 @@ func TestAccepted(t *testing.T) {
 }
 
 // The story of one flow.
-func TestStory(t *testing.T) {
+func TestOneFlow(t *testing.T) {
 	table := made(t, config(t))
 	flow := pause.FlowTarget(dst6, 0x11)
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * us) }
-	tell := func(n int, typ ppfc.Type, duration time.Duration) {
+	receivePause := func(n int, typ ppfc.Type, duration time.Duration) {
 		t.Helper()
 		_, reason := receive(table, notification(t, sw6, dst6, typ, duration), ip, at(n))
 		require.Equal(t, node.NoReason, reason)
@@ -186,28 +186,28 @@ func TestStory(t *testing.T) {
 		}
 	}
 	is(0, pause.StateRunning, 0)
-	tell(0, ppfc.Stop, 100*us)
+	receivePause(0, ppfc.Stop, 100*us)
 	is(0, pause.StateStopped, 100)
 	is(99, pause.StateStopped, 100)
-	tell(99, ppfc.Stop, 100*us) // the last word on stopping counts
+	receivePause(99, ppfc.Stop, 100*us) // the last word on stopping counts
 	is(100, pause.StateStopped, 199)
-	tell(110, ppfc.Alarm, 300*us) // which does not end the stop
+	receivePause(110, ppfc.Alarm, 300*us) // which does not end the stop
 	is(110, pause.StateStopped, 199)
-	tell(120, ppfc.Hold, 200*us)
+	receivePause(120, ppfc.Hold, 200*us)
 	is(198, pause.StateStopped, 199)
 	is(199, pause.StateHeld, 320)
 	is(320, pause.StateAlarmed, 410)
 	is(409, pause.StateAlarmed, 410)
 	is(410, pause.StateRunning, 0)
-	tell(500, ppfc.Stop, 65535*us) // and the resume is lost
+	receivePause(500, ppfc.Stop, 65535*us) // and the resume is lost
 	is(1499, pause.StateStopped, 1500)
 	is(1500, pause.StateRunning, 0)
-	tell(2000, ppfc.Stop, 100*us)
-	tell(2000, ppfc.Hold, 100*us)
-	tell(2010, ppfc.Resume, 0)
+	receivePause(2000, ppfc.Stop, 100*us)
+	receivePause(2000, ppfc.Hold, 100*us)
+	receivePause(2010, ppfc.Resume, 0)
 	is(2010, pause.StateRunning, 0)
-	tell(3000, ppfc.Stop, 100*us)
-	tell(3010, ppfc.Stop, 0) // ends immediately
+	receivePause(3000, ppfc.Stop, 100*us)
+	receivePause(3010, ppfc.Stop, 0) // ends immediately
 	is(3010, pause.StateRunning, 0)
 	for state, want := range []uint64{1, 6, 2, 1} {
 		require.Equal(t, want, table.Counters().Load(node.Count{Effect: stateEffects[state]}))
@@ -264,9 +264,9 @@ func TestRefused(t *testing.T) {
 			wiretest.NoAllocs(t, c.name, func() { receive(table, c.packet, ip, now) })
 		})
 	}
-	wantsNobody := config(t)
-	wantsNobody.Accept = nil
-	_, reason := receive(made(t, wantsNobody), stop, ip, now)
+	withoutAccept := config(t)
+	withoutAccept.Accept = nil
+	_, reason := receive(made(t, withoutAccept), stop, ip, now)
 	require.Equal(t, node.ReasonDenied, reason)
 }
 
@@ -363,10 +363,10 @@ func TestConfigure(t *testing.T) {
 	cfg.In, cfg.MaxTargets = node.Rate{PerSecond: 1e-3, Burst: 3}, 64
 	table := made(t, cfg)
 	flow := pause.FlowTarget(dst6, 0x11)
-	tell := func(typ ppfc.Type) (action, node.Reason) {
+	receivePause := func(typ ppfc.Type) (action, node.Reason) {
 		return receive(table, notification(t, sw6, dst6, typ, 900*us), ip, now)
 	}
-	_, reason := tell(ppfc.Stop)
+	_, reason := receivePause(ppfc.Stop)
 	require.Equal(t, node.NoReason, reason)
 	for _, c := range []struct {
 		name   string
@@ -388,7 +388,7 @@ func TestConfigure(t *testing.T) {
 			require.ErrorContains(t, table.Configure(bad), c.name)
 		})
 	}
-	_, reason = tell(ppfc.Alarm)
+	_, reason = receivePause(ppfc.Alarm)
 	require.Equal(t, node.NoReason, reason, "the list is as it was")
 
 	cfg.MaxPause = 100 * us
@@ -396,13 +396,13 @@ func TestConfigure(t *testing.T) {
 	state, until := table.State(flow, now)
 	require.Equal(t, pause.StateStopped, state)
 	require.Equal(t, now.Add(900*us), until, "what was asked for before")
-	a, reason := tell(ppfc.Hold)
+	a, reason := receivePause(ppfc.Hold)
 	require.Equal(t, []any{node.NoReason, 100 * us}, []any{reason, a.Pause})
-	_, reason = tell(ppfc.Resume)
+	_, reason = receivePause(ppfc.Resume)
 	require.Equal(t, node.ReasonLimited, reason, "three were looked at")
 	cfg.In, cfg.Accept = node.Rate{}, acl.New()
 	require.NoError(t, table.Configure(cfg))
-	_, reason = tell(ppfc.Resume)
+	_, reason = receivePause(ppfc.Resume)
 	require.Equal(t, node.ReasonDenied, reason)
 	cfg.Enabled = false
 	require.NoError(t, table.Configure(cfg))

@@ -76,9 +76,9 @@ func TestLongestPrefix(t *testing.T) {
 	require.True(t, table.Withdraw(origin(1), netip.MustParsePrefix("0.0.0.0/0")))
 	requireProxy(t, table, "10.0.0.1", "")
 
-	for _, nobody := range []*Table{nil, New(Config{MaxAdvertisements: 1})} {
-		requireProxy(t, nobody, "192.0.2.1", "")
-		requireProxy(t, nobody, "2001:db8::1", "")
+	for _, empty := range []*Table{nil, New(Config{MaxAdvertisements: 1})} {
+		requireProxy(t, empty, "192.0.2.1", "")
+		requireProxy(t, empty, "2001:db8::1", "")
 	}
 	_, ok := table.Lookup(netip.Addr{})
 	require.False(t, ok)

@@ -97,7 +97,7 @@ func TestCNP(t *testing.T) {
 		{flow6, switch6, true, receiver6},
 	} {
 		p := newProxy(t, func(cfg *Config) { cfg.FromReceiver = c.fromReceiver })
-		out, a, reason := p.hear([]byte{9}, c.from, messageAbout(t, congested(t, c.flow, nil)), start)
+		out, a, reason := p.receiveMessage([]byte{9}, c.from, messageAbout(t, congested(t, c.flow, nil)), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, answered{Method: AnswerCNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
 		require.Equal(t, byte(9), out[0])
@@ -122,7 +122,7 @@ func decode(t *testing.T, ip []byte) (p rocev2.Packet) {
 // Fast CNP and PPFC name the receiver's queue pair: no pair need be known.
 func TestOtherMethods(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(AnswerFastCNP), nil })
-	out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
+	out, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, answered{Method: AnswerFastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
@@ -137,7 +137,7 @@ func TestOtherMethods(t *testing.T) {
 			Pause: 100 * time.Microsecond}
 	})
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
-		out, a, reason = p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
+		out, a, reason = p.receiveMessage(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, answered{Method: AnswerPPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
@@ -151,7 +151,7 @@ func TestOtherMethods(t *testing.T) {
 func TestFastCNPWithTrace(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders = senders(AnswerFastCNP) })
 	frame := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
-	out, a, reason := p.hear(nil, switch6, messageAbout(t, frame[14:]), start)
+	out, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, frame[14:]), start)
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 2, a.Option)
 	got := decode(t, out)
@@ -167,7 +167,7 @@ func TestTunnelledInvokingPacket(t *testing.T) {
 	} {
 		p := newProxy(t, nil)
 		outer := wiretest.Must(via.Append(nil, congested(t, flow4, nil), 5))(t)
-		_, a, reason := p.hear(nil, switch6, messageAbout(t, outer), start)
+		_, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, outer), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, flow4, a.Flow)
 		require.EqualValues(t, 0x21, a.SrcQP)
@@ -244,13 +244,13 @@ func TestReceiveRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxy(t, c.change)
 			data := c.data(t)
-			out, a, reason := p.hear([]byte{9}, c.from, data, start)
+			out, a, reason := p.receiveMessage([]byte{9}, c.from, data, start)
 			require.Equal(t, c.want, reason)
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, a)
 			require.Zero(t, p.sent())
 			require.EqualValues(t, 1, p.refused(c.want))
-			wiretest.NoAllocs(t, c.name, func() { _, _, _ = p.hear(nil, c.from, data, start) })
+			wiretest.NoAllocs(t, c.name, func() { _, _, _ = p.receiveMessage(nil, c.from, data, start) })
 		})
 	}
 }
@@ -280,7 +280,7 @@ func TestSendersByPrefix(t *testing.T) {
 			if k.Src = addr(c.name); k.Src.Is4() {
 				k.Dst = receiver4
 			}
-			_, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
+			_, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 			require.Equal(t, c.want, reason)
 			if c.name == "2001:db8:1:1::1" {
 				require.Equal(t, AnswerFastCNP, a.Method)
@@ -430,7 +430,7 @@ func TestLimits(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			p := newProxy(t, row.change)
 			for i, s := range row.steps {
-				_, _, reason := p.hear(nil, s.from, s.data, start.Add(s.at))
+				_, _, reason := p.receiveMessage(nil, s.from, s.data, start.Add(s.at))
 				require.Equal(t, s.want, reason, "step %d", i)
 			}
 		})
@@ -456,7 +456,7 @@ func TestOther(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(AnswerOther), netip.Addr{}, nil })
 	packet, tuple := tcp(sender6, receiver6, 40000, 443)
 	data := encoded(t, proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: packet})
-	out, a, reason := p.hear([]byte{9}, switch4, data, start)
+	out, a, reason := p.receiveMessage([]byte{9}, switch4, data, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Equal(t, []byte{9}, out, "nothing is sent")
 	require.Equal(t, answered{
@@ -468,7 +468,7 @@ func TestOther(t *testing.T) {
 
 	// RoCEv2 data of a sender with the rule AnswerOther, too.
 	data = messageAbout(t, congested(t, flow4, nil))
-	out, a, reason = p.hear(nil, switch4, data, start)
+	out, a, reason = p.receiveMessage(nil, switch4, data, start)
 	require.Equal(t, node.NoReason, reason)
 	require.Empty(t, out)
 	var m proxymsg.Message
@@ -494,7 +494,7 @@ func TestOther(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(AnswerOther), own6 })
-			_, a, reason := p.hear(nil, switch6, encoded(t, row.m), start)
+			_, a, reason := p.receiveMessage(nil, switch6, encoded(t, row.m), start)
 			require.Equal(t, row.want, reason)
 			require.Zero(t, a)
 		})
@@ -512,10 +512,10 @@ func TestOther(t *testing.T) {
 		{first(tcp(sender6, receiver6.Next(), 40000, 443)), node.NoReason},
 		{udp(sender6, receiver6, 40000, 443), node.NoReason}, {udp(sender6, receiver6, 40000, 443), node.ReasonLimited},
 	} {
-		_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
+		_, _, reason := p.receiveMessage(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
 		require.Equal(t, c.want, reason, "packet %d", i)
 	}
-	wiretest.NoAllocs(t, "other", func() { p.hear(nil, switch6, data, start) })
+	wiretest.NoAllocs(t, "other", func() { p.receiveMessage(nil, switch6, data, start) })
 }
 
 // own6 is an address of the proxy's.
@@ -551,7 +551,7 @@ func TestNotRoCEv2(t *testing.T) {
 			{"UDP to another", udp(sender6, receiver6, 40000, 4790)},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
+				_, _, reason := p.receiveMessage(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
 				require.Equal(t, node.ReasonTupleMismatch, reason)
 			})
 		}
@@ -564,7 +564,7 @@ func TestLevel(t *testing.T) {
 	for level := range uint8(8) {
 		m := messageOf(t, congested(t, flow6, nil))
 		m.Level = level
-		_, a, reason := p.hear(nil, switch6, encoded(t, m), start)
+		_, a, reason := p.receiveMessage(nil, switch6, encoded(t, m), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, level, a.Level)
 	}
@@ -575,7 +575,7 @@ func TestLevel(t *testing.T) {
 func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
 	for _, method := range []Answer{AnswerFastCNP, AnswerPPFC} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
-		out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
+		out, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 		require.Equal(t, node.NoReason, reason)
 		require.Equal(t, method, a.Method)
 		got := decode(t, out)
@@ -591,7 +591,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 			c.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
 			c.Pause = ppfc.Extension{Type: ppfc.Hold, Pause: 7 * time.Microsecond}
 		})
-		out, _, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
+		out, _, reason := p.receiveMessage(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 		require.Equal(t, node.NoReason, reason)
 		got := decode(t, out)
 		require.Equal(t, []uint8{10, 7}, []uint8{got.TrafficClass >> 2, got.HopLimit}, method)
@@ -627,7 +627,7 @@ func TestTwoClocks(t *testing.T) {
 				if i%2 == 1 {
 					at = at.Add(-200 * time.Millisecond)
 				}
-				p.hear(out, switch6, data, at)
+				p.receiveMessage(out, switch6, data, at)
 			}
 			require.EqualValues(t, 5, p.sent())
 		})
@@ -643,11 +643,11 @@ func TestNobodyIsStarved(t *testing.T) {
 	answered, looked := 0, 0
 	for i := range 100_000 { // one second
 		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
-		if _, _, reason := p.hear(nil, switch6, nil, now); reason == node.ReasonBroken {
+		if _, _, reason := p.receiveMessage(nil, switch6, nil, now); reason == node.ReasonBroken {
 			looked++
 		}
 		if i%10_000 == 0 {
-			if _, _, reason := p.hear(nil, switch4, data, now); reason == node.NoReason {
+			if _, _, reason := p.receiveMessage(nil, switch4, data, now); reason == node.NoReason {
 				answered++
 			}
 		}
@@ -743,7 +743,7 @@ func TestSeedIsRandom(t *testing.T) {
 			for i := range which {
 				k := flow6
 				k.DestQP = uint32(i)
-				_, _, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
+				_, _, reason := p.receiveMessage(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 				which[i] = reason == node.NoReason
 			}
 		}
@@ -773,7 +773,7 @@ func TestOffByDefault(t *testing.T) {
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
 	p.observe1(&q, start)
-	_, _, reason := p.hear(nil, switch6, messageAbout(t, q.IP), start)
+	_, _, reason := p.receiveMessage(nil, switch6, messageAbout(t, q.IP), start)
 	require.Equal(t, node.ReasonDisabled, reason)
 	_, _, reason = p.see(nil, exhausting(t), start)
 	require.Equal(t, node.ReasonDisabled, reason)
@@ -845,7 +845,7 @@ func TestNoAllocations(t *testing.T) {
 		data, now := messageAbout(t, congested(t, flow6, nil)), start
 		wiretest.NoAllocs(t, method.String(), func() {
 			now = now.Add(time.Microsecond)
-			if _, _, reason := p.hear(out, switch6, data, now); reason != node.NoReason {
+			if _, _, reason := p.receiveMessage(out, switch6, data, now); reason != node.NoReason {
 				t.Fatal(reason)
 			}
 		})
@@ -859,7 +859,7 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, method uint8) {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(Answer(method % 5)) })
-		out, a, reason := p.hear([]byte{9}, switch6, data, start)
+		out, a, reason := p.receiveMessage([]byte{9}, switch6, data, start)
 		if reason != node.NoReason {
 			require.Equal(t, []byte{9}, out)
 			return
@@ -883,7 +883,7 @@ func FuzzReceive(f *testing.F) {
 // sender of that packet.
 func TestStraysSince(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.QPs = qpmap.New(qpmap.Config{}) })
-	show := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) []byte {
+	appendObserved := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) []byte {
 		ip := congested(t, k, func(q *rocev2.Packet) { q.BTH.Opcode, q.BTH.PSN = op, psn })
 		var q rocev2.Packet
 		require.NoError(t, q.DecodeIP(ip))
@@ -893,14 +893,14 @@ func TestStraysSince(t *testing.T) {
 	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
 	var marked []byte
 	for psn := uint32(1000); psn < 1005; psn++ {
-		marked = show(flow4, bth.RCRDMAWriteOnly, psn)
-		show(back, bth.RCAcknowledge, psn)
+		marked = appendObserved(flow4, bth.RCRDMAWriteOnly, psn)
+		appendObserved(back, bth.RCAcknowledge, psn)
 	}
-	stray := show(flow4, bth.RCRDMAWriteOnly, 0x800000)
-	_, a, reason := p.hear(nil, switch4, messageAbout(t, marked), start)
+	stray := appendObserved(flow4, bth.RCRDMAWriteOnly, 0x800000)
+	_, a, reason := p.receiveMessage(nil, switch4, messageAbout(t, marked), start)
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x21, a.SrcQP)
-	_, _, reason = p.hear(nil, switch4, messageAbout(t, stray), start)
+	_, _, reason = p.receiveMessage(nil, switch4, messageAbout(t, stray), start)
 	require.Equal(t, node.ReasonUnknownQP, reason)
 }
 
@@ -923,7 +923,7 @@ func TestForgedFlows(t *testing.T) {
 			data[2]++
 			data[40+8+2]++
 		}
-		_, _, reason := p.hear(out, switch6, data, start)
+		_, _, reason := p.receiveMessage(out, switch6, data, start)
 		if reason == node.NoReason {
 			t.Fatal("something was sent")
 		}
@@ -942,7 +942,7 @@ func TestReplays(t *testing.T) {
 	for i := range 100_000 {
 		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
 		for j, data := range [][]byte{replayed, other}[:1+(i%1000)/999] {
-			if _, a, reason := p.hear(nil, switch6, data, now); reason == node.NoReason {
+			if _, a, reason := p.receiveMessage(nil, switch6, data, now); reason == node.NoReason {
 				answers[j]++
 				require.Equal(t, []rocev2.FlowKey{flow6, flow4}[j], a.Flow)
 			}
@@ -961,21 +961,21 @@ func TestConfigure(t *testing.T) {
 		cfg = *c
 	})
 	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
-	show := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) {
+	observe := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) {
 		var q rocev2.Packet
 		require.NoError(t, q.DecodeIP(congested(t, k, func(q *rocev2.Packet) { q.BTH.Opcode, q.BTH.PSN = op, psn })))
 		p.observe1(&q, start)
 	}
 	for psn := uint32(1000); psn < 1005; psn++ {
-		show(flow4, bth.RCRDMAWriteOnly, psn)
-		show(back, bth.RCAcknowledge, psn)
+		observe(flow4, bth.RCRDMAWriteOnly, psn)
+		observe(back, bth.RCAcknowledge, psn)
 	}
 	data := messageAbout(t, congested(t, flow4, func(q *rocev2.Packet) { q.BTH.PSN = 1003 }))
-	hear := func() (answered, node.Reason) {
-		_, a, reason := p.hear(nil, switch4, data, start)
+	receive := func() (answered, node.Reason) {
+		_, a, reason := p.receiveMessage(nil, switch4, data, start)
 		return a, reason
 	}
-	a, reason := hear()
+	a, reason := receive()
 	require.Equal(t, []any{AnswerCNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason})
 
 	for _, c := range []struct {
@@ -997,23 +997,23 @@ func TestConfigure(t *testing.T) {
 			require.ErrorContains(t, p.Configure(bad), c.name)
 		})
 	}
-	_, reason = hear()
+	_, reason = receive()
 	require.Equal(t, node.ReasonLimited, reason, "the list is as it was, and the flow's interval goes on")
 
 	cfg.PerFlow, cfg.Senders = 0, senders(AnswerPPFC)
 	require.NoError(t, p.Configure(cfg))
-	a, reason = hear()
+	a, reason = receive()
 	require.Equal(t, []any{AnswerPPFC, node.NoReason}, []any{a.Method, reason})
 	cfg.Senders = senders(AnswerCNP)
 	require.NoError(t, p.Configure(cfg))
-	a, reason = hear()
+	a, reason = receive()
 	require.Equal(t, []any{AnswerCNP, uint32(0x21), node.NoReason}, []any{a.Method, a.SrcQP, reason},
 		"nothing is forgotten")
-	_, reason = hear()
+	_, reason = receive()
 	require.Equal(t, node.ReasonLimited, reason, "the source has sent four")
 	cfg.InPerSource = node.Rate{}
 	require.NoError(t, p.Configure(cfg))
-	_, reason = hear()
+	_, reason = receive()
 	require.Equal(t, node.NoReason, reason)
 }
 
@@ -1024,7 +1024,7 @@ func TestCountersMeanwhile(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range 1000 {
-			p.hear(nil, switch6, data, start)
+			p.receiveMessage(nil, switch6, data, start)
 		}
 	})
 	for p.Counters().Load(node.Count{Action: node.ActionSent}) < 1000 {

@@ -46,19 +46,19 @@ func (p *Role) answerOf(d *node.Decision) (a answered, reason node.Reason) {
 var frame rocev2.Frame
 
 // hear gives a proxy a message as package netio does.
-func (p *Role) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answered, node.Reason) {
+func (p *Role) receiveMessage(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answered, node.Reason) {
 	to := p.self.Like(from)
 	if to.BitLen() != from.BitLen() {
 		to = from
 	}
-	p.hears(from, to, data)
+	p.decodeMessage(from, to, data)
 	out, d := p.Receive(out, &frame, node.Event{Now: now})
 	a, reason := p.answerOf(&d)
 	return out, a, reason
 }
 
 // hears decodes a message to the proxy.
-func (p *Role) hears(from, to netip.Addr, data []byte) {
+func (p *Role) decodeMessage(from, to netip.Addr, data []byte) {
 	d := rocev2.Datagram{Src: from, Dst: to, SrcPort: 1000, DstPort: p.cfg.Port, HopLimit: 64, Checksum: 1, Data: data}
 	var err error
 	if packet, err = d.AppendBinary(packet[:0]); err != nil {

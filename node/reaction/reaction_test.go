@@ -420,7 +420,7 @@ func TestBrake(t *testing.T) {
 	}))(t)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	var b Brake
-	tell := func(kind ppfc.Type, last time.Duration, rate uint64, now time.Time) {
+	receivePause := func(kind ppfc.Type, last time.Duration, rate uint64, now time.Time) {
 		n := ppfc.New(0x123, 0xFFFF, ppfc.Extension{Congested: far, Type: kind, Pause: last})
 		packet := wiretest.Must(n.AppendPacket(nil, node6, sender, ppfc.Config{}))(t)
 		var f rocev2.Frame
@@ -437,12 +437,12 @@ func TestBrake(t *testing.T) {
 	_, ok := b.Next()
 	require.False(t, ok)
 
-	tell(ppfc.Hold, 300*µs, 30e9, at(0))
+	receivePause(ppfc.Hold, 300*µs, 30e9, at(0))
 	require.EqualValues(t, 30e9, rate(0))
 	require.EqualValues(t, 10e9, b.Rate(10e9, at(µs)), "a reaction point that asks for less has it")
 	require.EqualValues(t, line, rate(300*µs), "it ends by itself")
 
-	tell(ppfc.Stop, 100*µs, 30e9, at(50*µs))
+	receivePause(ppfc.Stop, 100*µs, 30e9, at(50*µs))
 	require.Zero(t, rate(50*µs))
 	next, ok := b.Next()
 	require.True(t, ok)
@@ -456,12 +456,12 @@ func TestBrake(t *testing.T) {
 	next, _ = b.Next()
 	require.True(t, next.Equal(at(300*µs)))
 
-	tell(ppfc.Resume, 0, 30e9, at(200*µs))
+	receivePause(ppfc.Resume, 0, 30e9, at(200*µs))
 	require.EqualValues(t, line, rate(200*µs))
 	_, ok = b.Next()
 	require.False(t, ok)
 
-	tell(ppfc.Alarm, time.Millisecond, line, at(300*µs))
+	receivePause(ppfc.Alarm, time.Millisecond, line, at(300*µs))
 	require.EqualValues(t, line, rate(300*µs), "an alarm slows nothing down")
 	_, ok = b.Next()
 	require.False(t, ok)
@@ -505,7 +505,7 @@ func TestReact(t *testing.T) {
 
 	f := flow(t, PaperDCQCN(40e9))
 	h := hpccFlow(t, func(*HPCCConfig) {})
-	hear := func(octets []byte, at time.Duration) node.Reason {
+	receive := func(octets []byte, at time.Duration) node.Reason {
 		var frame rocev2.Frame
 		frame.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		_, d := s.Receive(nil, &frame, node.Event{Now: start.Add(at)})
@@ -513,19 +513,19 @@ func TestReact(t *testing.T) {
 		h.React(&d, []Hop{{B: 100e9, QLen: 125_000}}, start.Add(at))
 		return d.Reason
 	}
-	require.Equal(t, node.NoReason, hear(fast, 0))
+	require.Equal(t, node.NoReason, receive(fast, 0))
 	require.EqualValues(t, 20e9, f.Rate())
-	require.Equal(t, node.NoReason, hear(plain, 10*µs))
+	require.Equal(t, node.NoReason, receive(plain, 10*µs))
 	require.EqualValues(t, 20e9, f.Rate(), "the same congestion")
-	require.Equal(t, node.NoReason, hear(paused, 20*µs))
+	require.Equal(t, node.NoReason, receive(paused, 20*µs))
 	require.EqualValues(t, 20e9, f.Rate(), "a pause is no cut")
-	require.Equal(t, node.NoReason, hear(plain, 50*µs))
+	require.Equal(t, node.NoReason, receive(plain, 50*µs))
 	require.EqualValues(t, 10e9, f.Rate(), "news")
 	require.EqualValues(t, 100e9, h.Rate(), "without a trace HPCC learns nothing")
 
 	// A rejected notification does not change the rate; only time does.
 	forged := wiretest.Must(message.AppendPacket(nil, netip.MustParseAddr("2001:db8::bad"), self, cnp.Config{}))(t)
-	require.NotEqual(t, node.NoReason, hear(forged, 51*µs))
+	require.NotEqual(t, node.NoReason, receive(forged, 51*µs))
 	require.EqualValues(t, 10e9, f.Rate())
 }
 
@@ -545,16 +545,16 @@ func TestFixedPoint(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [flows]struct {
 		DCQCNFlow
-		credit float64
-		marked bool
-		look   time.Duration
+		credit   float64
+		marked   bool
+		pollTime time.Duration
 	}
 	for i := range all {
 		all[i].DCQCNFlow = d.Start()
-		all[i].look = time.Duration(random.IntN(50_000))
+		all[i].pollTime = time.Duration(random.IntN(50_000))
 	}
 	var queue []int // senders of the queued packets
-	depth, alpha, told, slots := 0., 0., 0., 0.
+	depth, alpha, notified, slots := 0., 0., 0., 0.
 	for now := time.Duration(0); now < end; now += slot {
 		at := start.Add(now)
 		for i := range all {
@@ -564,13 +564,13 @@ func TestFixedPoint(t *testing.T) {
 				f.Sent(packet, at)
 				queue = append(queue, i)
 			}
-			if f.look <= now {
-				f.look += 50 * µs
+			if f.pollTime <= now {
+				f.pollTime += 50 * µs
 				if f.marked {
 					f.marked = false
 					f.Notified(at)
 					if now >= from {
-						told++
+						notified++
 					}
 				}
 			}
@@ -590,6 +590,6 @@ func TestFixedPoint(t *testing.T) {
 		}
 	}
 	require.InEpsilon(t, 41.8e3, depth/slots, 0.1)
-	require.InEpsilon(t, 2228, told/flows/(end-from).Seconds(), 0.1)
+	require.InEpsilon(t, 2228, notified/flows/(end-from).Seconds(), 0.1)
 	require.InEpsilon(t, 0.122, alpha/(slots/100), 0.1)
 }

@@ -106,7 +106,7 @@ type reacting struct {
 	used          int64 // when it sent or was notified
 	rate          uint64
 	changed       bool // since Changes last returned it
-	told          bool // Changes has returned it at least once
+	returned      bool // Changes has returned it at least once
 }
 
 // TableStats are the counters and the state of a Table.
@@ -229,7 +229,7 @@ func (t *Table) addFlow(k *flowtable.Key) (*reacting, uint32) {
 
 // removeFlow lets a flow go.
 func (t *Table) removeFlow(id uint32) {
-	if t.flows.Value(id).told {
+	if t.flows.Value(id).returned {
 		t.gone = append(t.gone, t.flowOf(id))
 	}
 	t.flows.Remove(id)
@@ -395,7 +395,7 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 			if !q.changed {
 				continue
 			}
-			q.changed, q.told = false, true
+			q.changed, q.returned = false, true
 			if !yield(t.orderFor(t.flowOf(id), q)) {
 				return
 			}

@@ -42,7 +42,7 @@ func newTable(t *testing.T, change func(*TableConfig)) *Table {
 }
 
 // taken takes changes that are of no interest.
-func taken(changes iter.Seq[Order]) {
+func drainChanges(changes iter.Seq[Order]) {
 	for range changes {
 	}
 }
@@ -58,18 +58,18 @@ func TestTableIsItsFlows(t *testing.T) {
 			table := newTable(t, func(c *TableConfig) { c.DCQCN = row.cfg })
 			d := wiretest.Must(NewDCQCN(row.cfg))(t)
 			ids := []FlowID{{far, 0x22}, {far, 0x23}, {farther, 0x22}}
-			alone := map[FlowID]*DCQCNFlow{}
+			single := map[FlowID]*DCQCNFlow{}
 			r := rand.New(rand.NewPCG(26, 2))
 			at := time.Duration(0)
 			for range wiretest.Rounds(5000) {
 				at += time.Duration(r.IntN(100_000))
 				id := ids[r.IntN(len(ids))]
-				switch f := alone[id]; r.IntN(4) {
+				switch f := single[id]; r.IntN(4) {
 				case 0:
 					if f == nil {
 						begun := d.Start()
 						f = &begun
-						alone[id] = f
+						single[id] = f
 					}
 					require.True(t, table.React(accepted(message.KindCNP), id, start.Add(at)))
 					f.Notified(start.Add(at))
@@ -82,12 +82,12 @@ func TestTableIsItsFlows(t *testing.T) {
 				default:
 					table.Advance(start.Add(at))
 				}
-				for id, f := range alone {
+				for id, f := range single {
 					f.Advance(start.Add(at))
 					require.Equal(t, Order{Flow: id, Rate: f.Rate()}, table.Now(id, start.Add(at)))
 				}
 			}
-			require.Len(t, alone, 3)
+			require.Len(t, single, 3)
 			s := table.Stats()
 			require.Equal(t, 3, s.Flows)
 			require.NotZero(t, s.Cuts)
@@ -189,7 +189,7 @@ func TestTableEvicts(t *testing.T) {
 	id := func(n uint32) FlowID { return FlowID{far, n} }
 	for i, n := range []uint32{1, 2, 1, 3} {
 		table.React(accepted(message.KindCNP), id(n), start.Add(time.Duration(i)))
-		taken(table.Changes(start))
+		drainChanges(table.Changes(start))
 	}
 	require.True(t, table.Now(id(2), start).Gone)
 	table.React(accepted(message.KindCNP), id(2), start.Add(5)) // in place of 1
@@ -228,7 +228,7 @@ func TestTableConfigure(t *testing.T) {
 	table := wiretest.Must(NewTable(cfg))(t)
 	id := FlowID{far, 0x22}
 	table.React(accepted(message.KindCNP), id, start)
-	taken(table.Changes(start))
+	drainChanges(table.Changes(start))
 	cfg.Idle, cfg.MaxPause = time.Second, time.Millisecond
 	require.NoError(t, table.Configure(cfg))
 	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, start))
@@ -256,7 +256,7 @@ func TestTableConfigure(t *testing.T) {
 	require.NoError(t, table.Configure(cfg))
 	require.Equal(t, []Order{{id, 100e9, 0, true}}, slices.Collect(table.Changes(start)))
 	table.React(accepted(message.KindCNP), id, start)
-	taken(table.Changes(start))
+	drainChanges(table.Changes(start))
 	require.NoError(t, table.Configure(TableConfig{}))
 	require.Len(t, slices.Collect(table.Changes(start)), 1)
 }

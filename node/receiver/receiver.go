@@ -190,8 +190,8 @@ func (r *Role) senderKey(p *rocev2.Packet, d *node.Decision, fast bool, now time
 	} else {
 		r.qps.Find(d, now)
 	}
-	victim := qpmap.Key{FlowKey: rocev2.FlowKey{Dst: p.Src, DestQP: d.SrcQP}, Domain: d.Flow.Domain}
-	return role.Hash(&victim, r.memory.Seed())
+	evicted := qpmap.Key{FlowKey: rocev2.FlowKey{Dst: p.Src, DestQP: d.SrcQP}, Domain: d.Flow.Domain}
+	return role.Hash(&evicted, r.memory.Seed())
 }
 
 // appendCNP appends the notification. A CNP names the sender's queue pair.

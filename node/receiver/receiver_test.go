@@ -449,18 +449,18 @@ func TestOrder(t *testing.T) {
 	}
 	for i, first := range faults {
 		for j, second := range faults[i:] {
-			cfg, what := config(t), packet{}
-			first.make(&cfg, &what)
+			cfg, faulty := config(t), packet{}
+			first.make(&cfg, &faulty)
 			if j > 0 {
-				second.make(&cfg, &what)
+				second.make(&cfg, &faulty)
 			}
 			r := made(t, cfg)
 			receive(r, nil, isMarked(t, ud(5, 5)), now) // uses up the rate
-			p := isMarked(t, what.change...)
-			if what.damaged {
+			p := isMarked(t, faulty.change...)
+			if faulty.damaged {
 				p.IP[len(p.IP)-20] ^= 1
 			}
-			if what.tunnelled {
+			if faulty.tunnelled {
 				b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(src6.AsSlice(), self6.AsSlice()...)...)
 				binary.BigEndian.PutUint16(b[4:], uint16(len(p.IP)))
 				require.NoError(t, p.DecodeIP(append(b, p.IP...)))

@@ -271,7 +271,7 @@ func TestRefused(t *testing.T) {
 		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil },
 			node.ReasonUnknownQP},
 		{"CNP, one direction ambiguous", receiverCNP(t, congested(t), 0x22),
-			func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.ReasonAmbiguousQP},
+			func(c *sender.Config) { c.QPs = sourceQPOnly{c.QPs} }, node.ReasonAmbiguousQP},
 		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22),
 			func(c *sender.Config) { c.QPs = ambiguous{} }, node.ReasonAmbiguousQP},
 		{"Fast CNP of the receiver where receivers send none", fastCNP(t, dst6, congested(t)),
@@ -341,9 +341,9 @@ func TestRefused(t *testing.T) {
 }
 
 // oneWay knows the queue pairs that send to the host.
-type oneWay struct{ node.Pairs }
+type sourceQPOnly struct{ node.Pairs }
 
-func (p oneWay) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
+func (p sourceQPOnly) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	if k.Src == self6 {
 		return qpmap.Pair{}, qpmap.ErrAmbiguous
 	}
@@ -567,22 +567,22 @@ func TestOrder(t *testing.T) {
 	}
 	for i, first := range faults {
 		for j, second := range faults[i:] {
-			cfg, what := config(t), packet{to: self6, from: sw, destQP: 0x11}
-			first.make(&cfg, &what)
+			cfg, faulty := config(t), packet{to: self6, from: sw, destQP: 0x11}
+			first.make(&cfg, &faulty)
 			if j > 0 {
-				second.make(&cfg, &what)
+				second.make(&cfg, &faulty)
 			}
 			s := made(t, cfg)
 			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now) // uses up the rate
-			b := fastCNP(t, what.from, congested(t,
-				func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = what.to, what.destQP }))
-			if what.option {
+			b := fastCNP(t, faulty.from, congested(t,
+				func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = faulty.to, faulty.destQP }))
+			if faulty.option {
 				b = changed(t, b, 43, 17, true)
 			}
-			if what.damaged {
+			if faulty.damaged {
 				b = changed(t, b, 100, 1, false)
 			}
-			if what.tunnelled {
+			if faulty.tunnelled {
 				b = tunnelled(b)
 			}
 			_, reason := receive(s, b, ip, now)

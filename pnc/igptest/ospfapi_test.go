@@ -71,11 +71,11 @@ func dialOSPF(t *testing.T, h *wiretest.Host) *ospfAPI {
 			return err
 		}
 		defer l.Close()
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: client}, Timeout: wiretest.Patience}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: client}, Timeout: wiretest.Timeout}
 		if c.asks, err = d.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", server)); err != nil {
 			return err
 		}
-		if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(wiretest.Patience)); err != nil {
+		if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(wiretest.Timeout)); err != nil {
 			return err
 		}
 		news, err = l.Accept()
@@ -110,7 +110,7 @@ func readMessage(r io.Reader) (typ uint8, data []byte, err error) {
 // try sends a request and returns the error code of the answer, 0 on success.
 func (c *ospfAPI) try(t *testing.T, typ uint8, data []byte) int8 {
 	t.Helper()
-	require.NoError(t, c.asks.SetDeadline(time.Now().Add(wiretest.Patience)))
+	require.NoError(t, c.asks.SetDeadline(time.Now().Add(wiretest.Timeout)))
 	_, err := c.asks.Write(c.message(typ, data))
 	require.NoError(t, err, c.host.Name)
 	answer, data, err := readMessage(c.asks)

@@ -26,11 +26,11 @@ func (l *BTH) leads(written []gopacket.LayerType) error {
 	if len(written) == 0 {
 		return nil
 	}
-	switch behind := written[len(written)-1]; {
-	case behind != LayerTypeCNP && behind != LayerTypeFastCNP && behind != LayerTypePPFC:
+	switch next := written[len(written)-1]; {
+	case next != LayerTypeCNP && next != LayerTypeFastCNP && next != LayerTypePPFC:
 	case l.Opcode != bth.CNP:
 		return errNoCNP
-	case behind == LayerTypePPFC && l.Resv6&ppfc.Bit == 0:
+	case next == LayerTypePPFC && l.Resv6&ppfc.Bit == 0:
 		return errNoPPFC
 	}
 	return nil
@@ -43,22 +43,22 @@ func agree(ls []gopacket.SerializableLayer) error {
 		if !ok {
 			continue
 		}
-		behind := ls[i+1:]
-		if len(behind) > 0 && behind[0].LayerType() == LayerTypeICRC {
-			behind = behind[1:]
+		after := ls[i+1:]
+		if len(after) > 0 && after[0].LayerType() == LayerTypeICRC {
+			after = after[1:]
 		}
-		if len(behind) == 0 {
+		if len(after) == 0 {
 			continue
 		}
 		var repeated bth.Header
-		switch behind := behind[0].(type) {
+		switch next := after[0].(type) {
 		case *CNP:
-			repeated = behind.Header
+			repeated = next.Header
 		case *PPFC:
-			repeated = behind.Header
+			repeated = next.Header
 		case *FastCNP:
-			repeated = behind.CNP.Header
-			if err := behind.hasOption(ls[:i]); err != nil {
+			repeated = next.CNP.Header
+			if err := next.hasOption(ls[:i]); err != nil {
 				return err
 			}
 		}

@@ -170,8 +170,8 @@ func add[T any, P layer[T]](decoded *BTH, p gopacket.PacketBuilder) error {
 	}{BTH: *decoded}
 	l, payload := &both.BTH, P(&both.payload)
 	p.AddLayer(l)
-	if behind, ok := any(payload).(interface{ setBTH(*BTH) }); ok {
-		behind.setBTH(l)
+	if next, ok := any(payload).(interface{ setBTH(*BTH) }); ok {
+		next.setBTH(l)
 	}
 	if len(l.Payload) > 0 {
 		if err := payload.DecodeFromBytes(l.Payload, p); err != nil {

@@ -107,8 +107,8 @@ func prepend(b gopacket.SerializeBuffer, octets []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	room, err := b.PrependBytes(len(octets))
-	copy(room, octets)
+	space, err := b.PrependBytes(len(octets))
+	copy(space, octets)
 	return err
 }
 
@@ -143,8 +143,8 @@ func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
 		c.proxy = true
 	case *BTH:
 		c.bthAt, c.bth, c.icrc = at, l, &l.ICRC
-		for _, behind := range ls[at+1:] {
-			if l, ok := behind.(*ICRC); ok {
+		for _, next := range ls[at+1:] {
+			if l, ok := next.(*ICRC); ok {
 				c.icrc = l
 			}
 		}

@@ -63,7 +63,7 @@ func loopTable(w io.Writer, cases []testCase) error {
 			median(runs, func(q queueRun) float64 { return float64(need*payload*8) / q.took.Seconds() / 1e6 }),
 			median(runs, func(q queueRun) time.Duration { return q.deep }).Round(100*time.Microsecond),
 			median(runs, func(q queueRun) int { return q.notifications }),
-			formatSpread(runs, func(q queueRun) (time.Duration, bool) { return q.news, q.told }),
+			formatSpread(runs, func(q queueRun) (time.Duration, bool) { return q.news, q.notified }),
 			formatSpread(runs, func(q queueRun) (time.Duration, bool) { return q.slower, q.slowed }))
 	}
 	if err := t.Flush(); err != nil {

@@ -35,8 +35,8 @@ func main() {
 	var all []testCase
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CASE\tCLIENT\tPACKETS\tLOST\tDROPS\tCE\tMARKS\tICRC WRONG\tPAIRS RIGHT\tVERDICT")
-	for _, behind := range cases {
-		c := testCase{rocecn: *rocecn, folder: filepath.Dir(behind)}
+	for _, queued := range cases {
+		c := testCase{rocecn: *rocecn, folder: filepath.Dir(queued)}
 		all = append(all, c)
 		r, err := c.readResult()
 		verdict := "right"
@@ -44,7 +44,7 @@ func main() {
 			err = r.judgeResult()
 		}
 		if err == nil {
-			err = c.checkTold()
+			err = c.checkNotified()
 		}
 		if err != nil {
 			wrong++
@@ -115,7 +115,7 @@ func (c testCase) readResult() (r result, err error) {
 		r.marks, _ = strconv.Atoi(m[1])
 		r.marks -= r.drops
 	}
-	before, behind := filepath.Join(c.folder, "before.pcap"), filepath.Join(c.folder, "behind.pcap")
+	before, after := filepath.Join(c.folder, "before.pcap"), filepath.Join(c.folder, "behind.pcap")
 	err = c.readLines(func(l line) {
 		if l.Total {
 			r.packets = l.Packets.A
@@ -125,11 +125,11 @@ func (c testCase) readResult() (r result, err error) {
 			r.added += l.Added
 			r.ce += l.ECN["ect0>ce"] + l.ECN["ect1>ce"]
 		}
-	}, "flows", "-json", "-compare", before, behind)
+	}, "flows", "-json", "-compare", before, after)
 	if err != nil {
 		return r, err
 	}
-	for _, file := range []string{before, behind} {
+	for _, file := range []string{before, after} {
 		err = c.readLines(func(l line) {
 			r.icrcWrong += l.ICRCWrong
 			r.cut += l.Truncated

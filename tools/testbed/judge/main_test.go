@@ -114,7 +114,7 @@ func TestQueue(t *testing.T) {
 	}, 200, time.Time{})
 	require.Equal(t, queueRun{
 		sent: 5, drops: 1, depths: []int{0, 100, 200, 0}, took: 70 * time.Millisecond,
-		notifications: 3, congested: true, told: true, news: time.Millisecond,
+		notifications: 3, congested: true, notified: true, news: time.Millisecond,
 		deep: 49 * time.Millisecond,
 	}, q)
 }
@@ -138,7 +138,7 @@ func TestQueueBegins(t *testing.T) {
 	require.Equal(t, timeAt(10), congested)
 	require.Equal(t, queueRun{
 		sent: 1, depths: []int{200}, took: 30 * time.Millisecond,
-		notifications: 1, congested: true, told: true, news: 2 * time.Millisecond,
+		notifications: 1, congested: true, notified: true, news: 2 * time.Millisecond,
 	}, q)
 	require.Zero(t, measurementBegin(before, 3))
 }
@@ -217,7 +217,7 @@ func TestClocks(t *testing.T) {
 }
 
 // fastcnp.pcap has Fast CNPs to 2001:db8:1::a, which tshark shows, and no CNP.
-func TestTold(t *testing.T) {
+func TestNotified(t *testing.T) {
 	pcap := wiretest.Must(os.ReadFile("../../../testdata/fastcnp.pcap"))(t)
 	for _, row := range []struct{ name, want string }{
 		{"", ""},
@@ -231,7 +231,7 @@ func TestTold(t *testing.T) {
 			c := testCase{folder: t.TempDir()}
 			require.NoError(t, os.WriteFile(filepath.Join(c.folder, "before.pcap"), pcap, 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(c.folder, "told"), []byte(row.name), 0o600))
-			err := c.checkTold()
+			err := c.checkNotified()
 			if row.want == "" {
 				require.NoError(t, err)
 			} else {

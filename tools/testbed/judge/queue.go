@@ -19,7 +19,7 @@ type queueRun struct {
 	took          time.Duration // from the first packet to the last answer
 	notifications int           // towards the sender
 	congested     bool          // whether the queue was as deep as the level
-	told          bool          // whether a notification came
+	notified      bool          // whether a notification came
 	news          time.Duration // time from the queue at the level to the notification; negative if captured earlier
 	slowed        bool          // whether a packet left the sender slower
 	slower        time.Duration // time from the queue at the level to that packet
@@ -103,7 +103,7 @@ func measurementBegin(packets []packet, warm uint32) time.Time {
 // queueBegin follows the content of the queue, which is first in, first out: a packet that leaves is the
 // first equal packet that entered, and those before it were dropped. Packets before begin are not
 // measured. It returns the time at which the queue first reached the level.
-func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Time) (congested time.Time) {
+func (q *queueRun) queueBegin(before, after []packet, level int, begin time.Time) (congested time.Time) {
 	var data []packet
 	var last time.Time
 	for _, p := range before {
@@ -122,7 +122,7 @@ func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Tim
 	q.sent = len(data) - early
 	left := make([]time.Time, len(data)) // zero for dropped packets
 	next := 0
-	for _, p := range behind {
+	for _, p := range after {
 		if p.kind != message.KindData {
 			continue
 		}
@@ -168,8 +168,8 @@ func (q *queueRun) queueBegin(before, behind []packet, level int, begin time.Tim
 				continue
 			}
 			q.notifications++
-			if q.congested && !q.told {
-				q.told, q.news = true, p.at.Sub(congested)
+			if q.congested && !q.notified {
+				q.notified, q.news = true, p.at.Sub(congested)
 			}
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-// checkTold returns an error if notifications that the case has to show are missing: each line of
+// checkNotified returns an error if notifications that the case has to show are missing: each line of
 // its file told names a receiver and the kind of notification.
-func (c testCase) checkTold() error {
-	told := strings.Fields(c.readText("told"))
-	if len(told) == 0 {
+func (c testCase) checkNotified() error {
+	wanted := strings.Fields(c.readText("told"))
+	if len(wanted) == 0 {
 		return nil
 	}
 	packets, err := readPackets(filepath.Join(c.folder, "before.pcap"))
@@ -28,12 +28,12 @@ func (c testCase) checkTold() error {
 	for _, p := range packets {
 		got[notification{p.dst, p.kind}] = true
 	}
-	for ; len(told) > 1; told = told[2:] {
+	for ; len(wanted) > 1; wanted = wanted[2:] {
 		var n notification
-		if n.to, err = netip.ParseAddr(told[0]); err != nil {
+		if n.to, err = netip.ParseAddr(wanted[0]); err != nil {
 			return err
 		}
-		if err = n.kind.UnmarshalText([]byte(told[1])); err != nil {
+		if err = n.kind.UnmarshalText([]byte(wanted[1])); err != nil {
 			return err
 		}
 		if !got[n] {

@@ -82,10 +82,10 @@ func PrintError(stderr io.Writer, command, name string, err error) {
 	fmt.Fprintf(stderr, "rocecn %s: %s: %s\n", command, Printable(name), printableError(withoutPath(err)))
 }
 
-// SayDropped prints the number of datagrams or packets that the kernel dropped, if it is not 0.
-func SayDropped(stderr io.Writer, command string, n uint64, what string) {
+// PrintDropped prints the number of datagrams or packets that the kernel dropped, if it is not 0.
+func PrintDropped(stderr io.Writer, command string, n uint64, noun string) {
 	if n > 0 {
-		fmt.Fprintf(stderr, "rocecn %s: %s dropped by the kernel\n", command, Count(n, what))
+		fmt.Fprintf(stderr, "rocecn %s: %s dropped by the kernel\n", command, Count(n, noun))
 	}
 }
 

@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 }
 
 // A name that stands before the error does not stand in it once more.
-func TestSay(t *testing.T) {
+func TestPrint(t *testing.T) {
 	var stderr bytes.Buffer
 	PrintError(&stderr, "test", "a.pcap", errors.New("no capture"))
 	PrintError(&stderr, "test", "a.pcap", &fs.PathError{Op: "open", Path: "a.pcap", Err: fs.ErrNotExist})

@@ -22,25 +22,25 @@ import (
 // An Error is an error of a configuration, with its place.
 type Error struct {
 	Key  string // as in methods[0].senders; empty for the configuration as a whole
-	Why  string
+	Text string
 	Line int // of the file, 0 where it is not known
 }
 
 func (e *Error) Error() string {
 	switch {
 	case e.Line > 0 && e.Key != "":
-		return fmt.Sprintf("line %d: %s: %s", e.Line, e.Key, e.Why)
+		return fmt.Sprintf("line %d: %s: %s", e.Line, e.Key, e.Text)
 	case e.Line > 0:
-		return fmt.Sprintf("line %d: %s", e.Line, e.Why)
+		return fmt.Sprintf("line %d: %s", e.Line, e.Text)
 	case e.Key != "":
-		return e.Key + ": " + e.Why
+		return e.Key + ": " + e.Text
 	}
-	return e.Why
+	return e.Text
 }
 
 // Wrong returns an error about the value of a key.
 func Wrong(key, format string, args ...any) error {
-	return &Error{Key: key, Why: fmt.Sprintf(format, args...)}
+	return &Error{Key: key, Text: fmt.Sprintf(format, args...)}
 }
 
 // A Tree is a part of a configuration file, in most cases an object, that is to be
@@ -78,7 +78,7 @@ func checkKey(key string, line int) error {
 		return nil
 	}
 	begin := strings.ToValidUTF8(key[:16], "")
-	return &Error{Key: begin + "…", Why: fmt.Sprintf("a key of over %d octets", maxKey), Line: line}
+	return &Error{Key: begin + "…", Text: fmt.Sprintf("a key of over %d octets", maxKey), Line: line}
 }
 
 // Read reads a file: JSON if it begins with a brace, else TOML. A byte order mark may come first.
@@ -94,7 +94,7 @@ func Read(octets []byte) (*Tree, error) {
 func ReadJSON(octets []byte) (*Tree, error) {
 	var syntax json.RawMessage
 	if err := json.Unmarshal(octets, &syntax); err != nil {
-		wrong := &Error{Why: "bad JSON: " + err.Error()}
+		wrong := &Error{Text: "bad JSON: " + err.Error()}
 		var at *json.SyntaxError
 		if errors.As(err, &at) {
 			wrong.Line = 1 + bytes.Count(octets[:at.Offset], []byte("\n"))
@@ -161,7 +161,7 @@ func (t *Tree) LocateError(err error) error {
 	if t == nil || !errors.As(err, &wrong) {
 		return err
 	}
-	at := &Error{Key: t.key, Why: wrong.Why, Line: wrong.Line}
+	at := &Error{Key: t.key, Text: wrong.Text, Line: wrong.Line}
 	if t.key == "" || wrong.Key != "" {
 		at.Key = Join(t.key, wrong.Key)
 	}

@@ -22,7 +22,7 @@ func readTOML(octets []byte) (*Tree, error) {
 			return nil, Wrong("", "bad TOML: %v", err)
 		}
 		line, _ := at.Position()
-		return nil, &Error{Why: "bad TOML: " + at.Error(), Line: line}
+		return nil, &Error{Text: "bad TOML: " + at.Error(), Line: line}
 	}
 	lines, err := linesOf(octets)
 	if err != nil {

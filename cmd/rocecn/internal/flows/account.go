@@ -35,10 +35,10 @@ type accountant struct {
 	begin, end time.Time // of -host: when the first and the last packet came
 	joined     []hostLine
 
-	crowded  bool                        // there was no room for all flows: nothing is explained
-	blind    bool                        // nothing was seen of any flow but answers, at most
-	verdicts []triage.Verdict            // of -explain, and for the page; about chosen flows
-	causes   map[rocev2.FlowKey][]string // of the verdicts about a flow
+	crowded     bool                        // there was no room for all flows: nothing is explained
+	onlyAnswers bool                        // nothing was seen of any flow but answers, at most
+	verdicts    []triage.Verdict            // of -explain, and for the page; about chosen flows
+	causes      map[rocev2.FlowKey][]string // of the verdicts about a flow
 
 	hostErr error // of reading the files of -host
 }
@@ -156,7 +156,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 // order.
 func (a *accountant) judgeSnapshot(all *flows.Snapshot) {
 	a.verdicts, a.crowded = triage.Explain(all), all.Evicted.Flows > 0 // of all flows, chosen or not
-	a.blind = len(all.Flows) == 0
+	a.onlyAnswers = len(all.Flows) == 0
 	a.choice.apply(all)
 	a.chooseVerdicts(all)
 	a.order.sort(all.Flows)
@@ -201,10 +201,10 @@ func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) error {
 }
 
 // eachLine calls put with the object of each line, until it returns an error.
-func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, put func(line any) error) (err error) {
+func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, print func(line any) error) (err error) {
 	write := func(line any) {
 		if err == nil {
-			err = put(line)
+			err = print(line)
 		}
 	}
 	for i := range s.Flows {

@@ -232,23 +232,24 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 		fmt.Fprintf(out, row, name, key, count(f.Packets[0]), count(f.Packets[1]), count(f.Same), count(f.Lost),
 			count(f.Added),
 			count(f.Duplicated[0]+f.Duplicated[1]), p50, p99)
-		var said []string
+		var printed []string
 		changed := func(field string, all map[string]uint64) {
 			for _, key := range slices.Sorted(maps.Keys(all)) {
-				said = append(said, fmt.Sprintf("%s %s: %d", field, strings.Replace(key, ">", " to ", 1), all[key]))
+				printed = append(printed,
+					fmt.Sprintf("%s %s: %d", field, strings.Replace(key, ">", " to ", 1), all[key]))
 			}
 		}
 		changed("DSCP", comparedLineOf(f).DSCP)
 		changed("ECN", comparedLineOf(f).ECN)
 		for point, n := range f.Duplicated {
 			if n > 0 {
-				said = append(said, fmt.Sprintf("%d copies at %c", n, 'A'+point))
+				printed = append(printed, fmt.Sprintf("%d copies at %c", n, 'A'+point))
 			}
 		}
 		if f.Outside > 0 {
-			said = append(said, fmt.Sprintf("%d of the lost when B did not capture", f.Outside))
+			printed = append(printed, fmt.Sprintf("%d of the lost when B did not capture", f.Outside))
 		}
-		for _, words := range wrapParts(said, columns-2) {
+		for _, words := range wrapParts(printed, columns-2) {
 			fmt.Fprintf(out, "  %s\n", words)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 func TestMissingOpensNoPipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(name, 0o600))
-	said := make(chan error, 1)
-	go func() { said <- checkReadable(name) }()
+	result := make(chan error, 1)
+	go func() { result <- checkReadable(name) }()
 	select {
-	case err := <-said:
+	case err := <-result:
 		require.NoError(t, err)
 	case <-time.After(30 * time.Second):
 		t.Fatal("it was opened")

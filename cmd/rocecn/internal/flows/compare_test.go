@@ -94,8 +94,8 @@ func TestCompareUnreadable(t *testing.T) {
 	none, text := filepath.Join(dir, "none"), filepath.Join(dir, "text")
 	require.NoError(t, os.WriteFile(text, []byte("no capture at all"), 0o600))
 	for _, c := range []struct {
-		files []string
-		says  []string
+		files  []string
+		causes []string
 	}{
 		{[]string{good, none}, []string{none + ": no such file"}},
 		{[]string{none, good}, []string{none + ": no such file"}},
@@ -108,8 +108,8 @@ func TestCompareUnreadable(t *testing.T) {
 			status, out, stderr := run(t, nil, append([]string{form, "-compare"}, c.files...)...)
 			require.Equal(t, 1, status, c.files)
 			require.Empty(t, out, c.files)
-			for _, says := range c.says {
-				require.Contains(t, stderr, says)
+			for _, cause := range c.causes {
+				require.Contains(t, stderr, cause)
 			}
 		}
 	}

@@ -34,15 +34,15 @@ func requireDocumented(t *testing.T, name string, blocks int) {
 	}
 	lossy := traffic.Generate(21, traffic.Options{Connections: 4})
 	write("lossy.pcap", lossy)
-	var behind traffic.Capture // three packets are lost, the others come 40 µs later
+	var delayed traffic.Capture // three packets are lost, the others come 40 µs later
 	for i, f := range lossy.Frames {
 		if n := i + 1; n != 20 && n != 40 && n != 60 {
 			later := *f
 			later.Time = f.Time.Add(40 * time.Microsecond)
-			behind.Frames = append(behind.Frames, &later)
+			delayed.Frames = append(delayed.Frames, &later)
 		}
 	}
-	write("behind.pcap", &behind)
+	write("behind.pcap", &delayed)
 
 	shown := 0
 	for i, block := range strings.Split(string(doc), "```") {

@@ -180,7 +180,7 @@ func (a *accountant) printVerdicts() error {
 	switch {
 	case a.crowded:
 		a.out.WriteString("nothing is explained: there was no room for all flows: -max-flows\n")
-	case len(a.verdicts) == 0 && a.blind:
+	case len(a.verdicts) == 0 && a.onlyAnswers:
 		a.out.WriteString("nothing can be explained: the capture has no request of any flow\n")
 	case len(a.verdicts) == 0:
 		a.out.WriteString("nothing to explain\n")
@@ -193,9 +193,9 @@ func (a *accountant) printVerdicts() error {
 }
 
 // eachVerdict calls put with the object of each verdict, until it returns an error.
-func (a *accountant) eachVerdict(put func(line any) error) error {
+func (a *accountant) eachVerdict(print func(line any) error) error {
 	for i := range a.verdicts {
-		if err := put(verdictLineOf(&a.verdicts[i])); err != nil {
+		if err := print(verdictLineOf(&a.verdicts[i])); err != nil {
 			return err
 		}
 	}

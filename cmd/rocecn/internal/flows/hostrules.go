@@ -75,7 +75,7 @@ func seenOf(s *flows.Snapshot, addresses []netip.Addr) (n seen) {
 
 // A judge compares the counters of a port with the capture. The observations cover the capture: if a counter did not
 // grow, the event did not occur. If it grew, other traffic may be the reason.
-type judge struct {
+type hostRules struct {
 	line     *hostLine
 	seen     seen
 	whole    bool // no flow was evicted: packets that are absent were not captured
@@ -92,7 +92,7 @@ type growth struct {
 func (c growth) String() string { return fmt.Sprintf("%s +%d", c.name, c.n) }
 
 // findCounter returns the first counter of these names that the port has.
-func (j *judge) findCounter(names []string) (c growth, ok bool) {
+func (j *hostRules) findCounter(names []string) (c growth, ok bool) {
 	for _, name := range names {
 		if n, ok := j.line.Changes[name]; ok {
 			return growth{name, n}, true
@@ -102,7 +102,7 @@ func (j *judge) findCounter(names []string) (c growth, ok bool) {
 }
 
 // addFinding adds a finding: captured packets, counters and their meaning.
-func (j *judge) addFinding(capture, meaning string, counters ...growth) {
+func (j *hostRules) addFinding(capture, meaning string, counters ...growth) {
 	f := finding{Counters: map[string]uint64{}}
 	parts := []string{}
 	if capture != "" {
@@ -116,7 +116,7 @@ func (j *judge) addFinding(capture, meaning string, counters ...growth) {
 	j.line.Says = append(j.line.Says, f)
 }
 
-func (j *judge) compareAll() {
+func (j *hostRules) compareAll() {
 	j.compareReceiver()
 	j.compareSender()
 	j.compareCounter(outOfSeqNames, j.seen.missing, "missing to it",
@@ -129,7 +129,7 @@ func (j *judge) compareAll() {
 }
 
 // compareReceiver checks whether the host answers marks with CNPs.
-func (j *judge) compareReceiver() {
+func (j *hostRules) compareReceiver() {
 	sent, ok := j.findCounter(cnpsSentNames)
 	if !ok || j.seen.ce == 0 {
 		return
@@ -155,7 +155,7 @@ func (j *judge) compareReceiver() {
 }
 
 // compareSender checks whether the host obeys CNPs.
-func (j *judge) compareSender() {
+func (j *hostRules) compareSender() {
 	got, ok := j.findCounter(cnpsGotNames)
 	ignored, _ := j.findCounter(ignoredNames)
 	if j.seen.cnpsTo == 0 {
@@ -175,7 +175,7 @@ func (j *judge) compareSender() {
 }
 
 // compareCounter checks whether a counter of the host grew, if the capture has n of the counted events.
-func (j *judge) compareCounter(names []string, n uint64, what, none, some string) {
+func (j *hostRules) compareCounter(names []string, n uint64, what, none, some string) {
 	c, ok := j.findCounter(names)
 	switch capture := fmt.Sprintf("%d %s in the capture", n, what); {
 	case !ok || n == 0:
@@ -187,26 +187,26 @@ func (j *judge) compareCounter(names []string, n uint64, what, none, some string
 }
 
 // compareNotReady names the queue pairs without a buffer for a message.
-func (j *judge) compareNotReady() {
+func (j *hostRules) compareNotReady() {
 	c, ok := j.findCounter(notReadyNames)
 	if j.seen.rnrFrom == 0 || !(ok && c.n > 0 || len(j.programs) > 0) {
 		return
 	}
-	who := "a program"
+	program := "a program"
 	if len(j.programs) > 0 {
-		who = strings.Join(j.programs, ", ")
+		program = strings.Join(j.programs, ", ")
 	}
 	counters := []growth{}
 	if ok {
 		counters = append(counters, c)
 	}
-	j.addFinding(cli.Count(j.seen.rnrFrom, "RNR NAK")+" from it in the capture", who+" posts too few receives",
+	j.addFinding(cli.Count(j.seen.rnrFrom, "RNR NAK")+" from it in the capture", program+" posts too few receives",
 		counters...)
 }
 
 // comparePauses names the side that paused the host's link. PFC does not pass a link: a capture elsewhere cannot
 // contain it.
-func (j *judge) comparePauses() {
+func (j *hostRules) comparePauses() {
 	var got, sent []growth
 	for _, name := range slices.Sorted(maps.Keys(j.line.Changes)) {
 		switch n := j.line.Changes[name]; {

@@ -83,7 +83,7 @@ func (o *options) joinHosts(s *flows.Snapshot, from, to time.Time) (lines []host
 			}
 			slices.Sort(l.Reset)
 			if w.Covers {
-				j := judge{line: &l, seen: seenOf(s, l.Addresses),
+				j := hostRules{line: &l, seen: seenOf(s, l.Addresses),
 					whole: !anyEvicted(&s.Evicted), links: len(s.Links) > 0}
 				j.programs = namePrograms(w.To, p, j.seen.rnrQPs)
 				j.compareAll()

@@ -137,27 +137,28 @@ func TestHostSays(t *testing.T) {
 // A port that had another address before is another one: of a machine with the same name, or renumbered.
 func TestHostOtherPort(t *testing.T) {
 	const counters = `"np_cnp_sent":5`
-	before, behind := "21:37:20", "21:37:25"
+	before, after := "21:37:20", "21:37:25"
 	require.Empty(t, findingsOf(t, marked, hostFile(t, observation("localhost", before, sender, counters, ""),
-		observation("localhost", behind, receiver, counters, ""))))
+		observation("localhost", after, receiver, counters, ""))))
 }
 
 // No finding follows from incomplete observations: without one before or after the capture, or if two ports have the
 // address.
 func TestHostNotSeen(t *testing.T) {
 	const counters = `"np_cnp_sent":5`
-	look := func(host, at string) string { return observation(host, at, receiver, counters, "") }
+	observe := func(host, at string) string { return observation(host, at, receiver, counters, "") }
 	not := []string{"not observed for all of the capture's time: nothing is concluded"}
 	for _, times := range [][]string{{"21:37:20.878Z", "21:38:00Z"}, {"21:30:00Z", "21:37:24.172Z"}, {"21:30:00Z"}} {
 		var all []string
 		for _, at := range times {
-			all = append(all, look("h", strings.TrimSuffix(at, "Z")))
+			all = append(all, observe("h", strings.TrimSuffix(at, "Z")))
 		}
 		require.Equal(t, not, findingsOf(t, marked, hostFile(t, all...)), "%v", times)
 	}
 	two := "another port has one of its addresses, too: nothing is concluded"
 	require.Equal(t, []string{two, two}, findingsOf(t, marked,
-		hostFile(t, look("h", "21:00:00"), look("i", "21:00:00"), look("h", "22:00:00"), look("i", "22:00:00"))))
+		hostFile(t, observe("h", "21:00:00"), observe("i", "21:00:00"),
+			observe("h", "22:00:00"), observe("i", "22:00:00"))))
 	require.Empty(t, findingsOf(t, marked, hostFile(t, observation("h", "21:00:00", "10.9.9.9", counters, ""),
 		observation("h", "22:00:00", "10.9.9.9", counters, ""))), "of no address in the capture")
 }
@@ -235,7 +236,7 @@ func TestHostRules(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := hostLine{Changes: row.changes}
-			(&judge{line: &l, seen: row.seen, whole: true}).compareAll()
+			(&hostRules{line: &l, seen: row.seen, whole: true}).compareAll()
 			require.Len(t, l.Says, 1)
 			require.Equal(t, row.name, l.Says[0].Text)
 		})
@@ -252,7 +253,7 @@ func TestHostRules(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := hostLine{Changes: row.changes}
-			(&judge{line: &l, seen: row.seen}).compareAll()
+			(&hostRules{line: &l, seen: row.seen}).compareAll()
 			require.Empty(t, l.Says)
 		})
 	}

@@ -189,7 +189,7 @@ func TestPageCannotBeWritten(t *testing.T) {
 }
 
 // crowd is so many flows with the longest addresses and numbers that there are.
-func crowd(n int) *flows.Snapshot {
+func manyFlows(n int) *flows.Snapshot {
 	s := &flows.Snapshot{}
 	for i := range n {
 		f := flows.Flow{SrcQPFrom: 2, SrcQP: 1<<24 - 1, Sequenced: true, Mean: 123456789012,
@@ -238,7 +238,7 @@ func TestPageSize(t *testing.T) {
 	for _, c := range []struct{ nodes, most int }{{0, 5_000_000}, {6, 5_500_000}} {
 		t.Run(fmt.Sprint(c.nodes), func(t *testing.T) {
 			a := accountant{options: &options{}, table: flows.New(flows.Config{})}
-			s := crowd(10_000)
+			s := manyFlows(10_000)
 			p := a.pageOf(s)
 			series := crowded()
 			series.Nodes = series.Nodes[:c.nodes]
@@ -340,7 +340,7 @@ func TestPageSaysFirst(t *testing.T) {
 
 // A flow that a verdict is about has a chart, wherever it stands in the table.
 func TestPageCharts(t *testing.T) {
-	s := crowd(200)
+	s := manyFlows(200)
 	a := accountant{verdicts: []triage.Verdict{
 		{Flows: []rocev2.FlowKey{{DestQP: 1}}}, // which is not shown
 		{Flows: []rocev2.FlowKey{s.Flows[180].FlowKey, s.Flows[170].FlowKey}},

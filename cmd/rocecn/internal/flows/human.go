@@ -32,7 +32,7 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 	// The cells stand in rows, of which the first has the headings.
 	rows := make([][]cell, 1+len(s.Flows))
 	widths := []int{}
-	room, names := columns, 0
+	free, names := columns, 0
 	for _, c := range flowColumns {
 		if c.short == "" {
 			continue
@@ -44,12 +44,12 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 			width = max(width, rows[1+i][len(widths)].width())
 		}
 		widths = append(widths, width)
-		room -= width + 1
+		free -= width + 1
 	}
 	for i := range s.Flows {
 		names = max(names, len(formatPair(&s.Flows[i])))
 	}
-	name := max(min(names, room), len("FLOW"))
+	name := max(min(names, free), len("FLOW"))
 	line := func(text string, row []cell) {
 		if len(text) > name { // on a line of its own
 			b = append(append(b, text...), '\n')

@@ -85,7 +85,7 @@ func TestLive(t *testing.T) {
 // are reported.
 func TestSFlowLive(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
-	ctx, interrupt := context.WithTimeout(t.Context(), wiretest.Patience)
+	ctx, interrupt := context.WithTimeout(t.Context(), wiretest.Timeout)
 	defer interrupt()
 	first := make(chan struct{})
 	out := &output{line: first}
@@ -97,7 +97,7 @@ func TestSFlowLive(t *testing.T) {
 	require.Equal(t, context.Canceled, ctx.Err())
 	require.Contains(t, out.String(), `"datagrams":0`)
 	var b bytes.Buffer
-	cli.SayDropped(&b, "flows", 0, "packet")
-	cli.SayDropped(&b, "flows", 7, "packet")
+	cli.PrintDropped(&b, "flows", 0, "packet")
+	cli.PrintDropped(&b, "flows", 7, "packet")
 	require.Equal(t, "rocecn flows: 7 packets dropped by the kernel\n", b.String())
 }

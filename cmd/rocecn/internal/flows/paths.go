@@ -39,12 +39,12 @@ const maxPathQPs = 64
 // pathsOf returns the paths for each pair of hosts with two flows or more, in each direction.
 func pathsOf(s *flows.Snapshot) (all []pathsLine) {
 	type ends struct{ src, dst netip.Addr }
-	type way struct {
+	type hostPair struct {
 		ends
 		port uint16
 	}
 	pairs := map[ends]*pathsLine{}
-	ways := map[way]*pathLine{}
+	lines := map[hostPair]*pathLine{}
 	for i := range s.Flows {
 		f := &s.Flows[i]
 		if f.DestQP <= 1 { // management has a port of its own
@@ -62,18 +62,18 @@ func pathsOf(s *flows.Snapshot) (all []pathsLine) {
 			l.Varying++
 			continue
 		}
-		w := way{e, f.SrcPort}
-		p := ways[w]
+		w := hostPair{e, f.SrcPort}
+		p := lines[w]
 		if p == nil {
 			p = &pathLine{SrcPort: f.SrcPort}
-			ways[w] = p
+			lines[w] = p
 			l.Ports++
 		}
 		p.Flows++
 		p.IPOctets += f.IPOctets
 		p.QPs = append(p.QPs, f.DestQP)
 	}
-	for w, p := range ways {
+	for w, p := range lines {
 		if l := pairs[w.ends]; p.Flows > 1 {
 			slices.Sort(p.QPs)
 			p.QPs = slices.Clip(p.QPs[:min(len(p.QPs), maxPathQPs)])

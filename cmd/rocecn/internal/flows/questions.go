@@ -140,7 +140,7 @@ func answerCongestion(s *flows.Snapshot) question {
 // answerNotifications answers by the CNPs of flows with marks, and their rates.
 func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series) question {
 	q := question{Asked: "Do CNPs arrive, does the sender slow down?"}
-	var cnps, marked, told, stray uint64
+	var cnps, marked, notified, stray uint64
 	for i := range s.Flows {
 		f := &s.Flows[i]
 		n := f.CNPs + f.FastCNPs
@@ -148,7 +148,7 @@ func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.S
 		if f.ECN[rocev2.CE] > 0 {
 			marked++
 			if n > 0 {
-				told++
+				notified++
 			}
 		}
 	}
@@ -163,8 +163,8 @@ func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.S
 	case cnps+stray == 0:
 		q.Answer, q.Level = "No CNP in the capture", bad
 		q.Detail = cli.Count(marked, "flow") + " with CE: no CNP was sent, or it was not captured"
-	case told < marked:
-		q.Answer, q.Level = fmt.Sprintf("Not for %d of %s with CE", marked-told, cli.Count(marked, "flow")), notable
+	case notified < marked:
+		q.Answer, q.Level = fmt.Sprintf("Not for %d of %s with CE", marked-notified, cli.Count(marked, "flow")), notable
 		q.Detail = cli.Count(cnps+stray, "CNP") + " in all"
 	default:
 		q.Answer, q.Level = cli.Count(cnps+stray, "CNP"), notable
@@ -177,15 +177,15 @@ func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.S
 		q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
 		return q
 	}
-	if before, behind, ok := ratesAroundCNP(series(q.Flow.FlowKey)); ok {
+	if before, after, ok := ratesAroundCNP(series(q.Flow.FlowKey)); ok {
 		q.Detail = joinTexts(q.Detail, fmt.Sprintf("%s went from %sbit/s to %s with its first CNP", flowName(q.Flow),
-			formatScaled(before), formatScaled(behind)))
+			formatScaled(before), formatScaled(after)))
 	}
 	return q
 }
 
 // ratesAroundCNP returns the rates before and after the first CNP, if there is time before and after it.
-func ratesAroundCNP(s *flows.Series) (before, behind float64, ok bool) {
+func ratesAroundCNP(s *flows.Series) (before, after float64, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}

@@ -103,9 +103,9 @@ func TestSlowed(t *testing.T) {
 		s.Marks = []flows.Mark{{Kind: flows.MarkGap, Time: s.Start}, {Kind: flows.MarkCNP, Time: s.Start.Add(at)}}
 		return s
 	}
-	before, behind, ok := ratesAroundCNP(series(4 * time.Millisecond))
+	before, after, ok := ratesAroundCNP(series(4 * time.Millisecond))
 	require.True(t, ok)
-	require.EqualValues(t, []float64{8e6, 4e6}, []float64{before, behind})
+	require.EqualValues(t, []float64{8e6, 4e6}, []float64{before, after})
 	_, _, ok = ratesAroundCNP(series(0))
 	require.False(t, ok, "nothing is before it")
 	_, _, ok = ratesAroundCNP(series(10 * time.Millisecond))

@@ -29,7 +29,7 @@ func (s *stopper) packet(*flows.Packet, uint64, time.Time) error {
 	return nil
 }
 
-func awake(time.Duration) error { return nil }
+func sleepNothing(time.Duration) error { return nil }
 
 // If the consumer returns an error, no goroutine and no file is left, also if the input continues, or pauses.
 func TestStopped(t *testing.T) {
@@ -62,7 +62,7 @@ func TestStopped(t *testing.T) {
 						name = "-"
 					}
 					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{packets}).packet,
-						idle: awake}
+						idle: sleepNothing}
 					require.ErrorIs(t, r.readCapture(t.Context(), name), errEnough)
 					in.Close()
 					<-written

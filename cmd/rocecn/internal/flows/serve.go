@@ -136,16 +136,16 @@ func (s *site) answerJSON(ctx context.Context) ([]byte, error) {
 	now.judgeSnapshot(all)
 	b := bytes.NewBufferString("[")
 	separator := ""
-	put := func(line any) error {
+	appendLine := func(line any) error {
 		octets, err := json.Marshal(line)
 		b.WriteString(separator)
 		b.Write(octets)
 		separator = ",\n"
 		return err
 	}
-	err := now.eachLine(now.firstFlows(all), nil, put)
+	err := now.eachLine(now.firstFlows(all), nil, appendLine)
 	if err == nil && now.explains {
-		err = now.eachVerdict(put)
+		err = now.eachVerdict(appendLine)
 	}
 	b.WriteString("]\n")
 	return b.Bytes(), err

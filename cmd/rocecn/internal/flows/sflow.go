@@ -138,7 +138,7 @@ func (c *collector) receiveDatagrams(ctx context.Context, stderr io.Writer) erro
 	for {
 		_, packets, err := poll.Next(limit)
 		if err == io.EOF {
-			cli.SayDropped(stderr, "flows", in.Lost(), "datagram")
+			cli.PrintDropped(stderr, "flows", in.Lost(), "datagram")
 			return nil
 		} else if err != nil {
 			return err
@@ -171,7 +171,7 @@ func (c *collector) readCapture(ctx context.Context, name string, stderr io.Writ
 		return err
 	}
 	defer in.Close()
-	defer func() { cli.SayDropped(stderr, "flows", in.Dropped(), "packet") }()
+	defer func() { cli.PrintDropped(stderr, "flows", in.Dropped(), "packet") }()
 	var r capture.Record
 	var f rocev2.Frame
 	for {

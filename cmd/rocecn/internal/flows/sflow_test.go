@@ -218,9 +218,9 @@ func TestSFlowIntervals(t *testing.T) {
 			require.Equal(t, n, sums[key], key)
 		}
 	}
-	nobody := lines(t, "-sflow", ":6344", "-interval", "1s", path)
-	require.Len(t, nobody, 1)
-	require.NotContains(t, nobody[0], "interval")
+	empty := lines(t, "-sflow", ":6344", "-interval", "1s", path)
+	require.Len(t, empty, 1)
+	require.NotContains(t, empty[0], "interval")
 }
 
 // The numbers of agents and points are limited, and samples beyond the limits are counted.

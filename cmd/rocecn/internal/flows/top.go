@@ -47,12 +47,12 @@ type watch struct {
 	from, to time.Time
 	silent   []flows.Flow
 
-	quiet map[rocev2.FlowKey]flows.Flow // in trouble when something came of them last
+	remembered map[rocev2.FlowKey]flows.Flow // in trouble when something came of them last
 }
 
 const (
-	maxQuiet  = 256              // flows that are remembered
-	longQuiet = 10 * time.Second // and the minimum time
+	maxRemembered = 256              // flows that are remembered
+	rememberTime  = 10 * time.Second // and the minimum time
 )
 
 // errShown ends the reading once all screens that were asked for have been shown.
@@ -61,7 +61,7 @@ var errShown = errors.New("all screens are shown")
 // Top is the command that shows flows in trouble: it returns the exit status.
 func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{inputs: cli.Inputs{Stdin: stdin}, workers: min(2*runtime.GOMAXPROCS(0), 8), form: "top"}
-	w := &watch{out: stdout, quiet: map[rocev2.FlowKey]flows.Flow{}}
+	w := &watch{out: stdout, remembered: map[rocev2.FlowKey]flows.Flow{}}
 	flags := cli.Flags("top", topUsage, stderr)
 	flags.DurationVar(&o.interval, "interval", time.Second, "`time` of the capture for each screen")
 	flags.IntVar(&w.screens, "n", -1, "end after `N` screens; below 0: when interrupted, or at the end of the file")
@@ -167,7 +167,7 @@ func (w *watch) restoreTerminal() {
 // showInterval shows an interval.
 func (w *watch) showInterval(s *flows.Snapshot) error {
 	w.last, w.from, w.to = s, w.of.from, w.of.to
-	w.rememberQuiet(s)
+	w.rememberSilent(s)
 	err := w.draw()
 	if w.screens--; err == nil && w.screens == 0 {
 		err = errShown
@@ -176,18 +176,18 @@ func (w *watch) showInterval(s *flows.Snapshot) error {
 }
 
 // rememberQuiet keeps flows that were in trouble and of which nothing comes now.
-func (w *watch) rememberQuiet(s *flows.Snapshot) {
+func (w *watch) rememberSilent(s *flows.Snapshot) {
 	for i := range s.Flows {
-		delete(w.quiet, s.Flows[i].FlowKey)
+		delete(w.remembered, s.Flows[i].FlowKey)
 	}
-	maps.DeleteFunc(w.quiet, func(_ rocev2.FlowKey, f flows.Flow) bool {
+	maps.DeleteFunc(w.remembered, func(_ rocev2.FlowKey, f flows.Flow) bool {
 		silence := w.to.Sub(f.Last)
-		return silence > longQuiet || silence < 0 // or the clock has jumped
+		return silence > rememberTime || silence < 0 // or the clock has jumped
 	})
-	w.silent = slices.Collect(maps.Values(w.quiet))
+	w.silent = slices.Collect(maps.Values(w.remembered))
 	for i := range s.Flows {
-		if f := &s.Flows[i]; f.Trouble() > 0 && len(w.quiet) < maxQuiet {
-			w.quiet[f.FlowKey] = *f
+		if f := &s.Flows[i]; f.Trouble() > 0 && len(w.remembered) < maxRemembered {
+			w.remembered[f.FlowKey] = *f
 		}
 	}
 }

@@ -82,7 +82,7 @@ func watched(all ...flows.Flow) *watch {
 	return &watch{name: "eth0", interval: time.Second, rows: 20, reader: &reader{},
 		last: &flows.Snapshot{Flows: all},
 		of:   &accountant{table: flows.New(flows.Config{})}, to: time.Unix(101, 0),
-		quiet: map[rocev2.FlowKey]flows.Flow{}}
+		remembered: map[rocev2.FlowKey]flows.Flow{}}
 }
 
 // A flow with a queue pair for its name.
@@ -171,17 +171,17 @@ func TestTopSilent(t *testing.T) {
 	require.NotContains(t, text, "0x000012")
 	require.Contains(t, at(110), "silent 10s")
 	require.NotContains(t, at(111), "silent 11s")
-	require.Empty(t, w.quiet)
+	require.Empty(t, w.remembered)
 	at(101, trouble)
 	require.NotContains(t, at(90), "silent -", "the clock jumped back")
 	var many []flows.Flow
-	for qp := range uint32(2 * maxQuiet) {
+	for qp := range uint32(2 * maxRemembered) {
 		many = append(many, flowOf(qp, func(f *flows.Flow) { f.CNPs = 1 }))
 	}
 	at(101, many...)
-	require.Len(t, w.quiet, maxQuiet)
+	require.Len(t, w.remembered, maxRemembered)
 	at(101, flowOf(0, func(f *flows.Flow) {}))
-	require.Len(t, w.quiet, maxQuiet-1)
+	require.Len(t, w.remembered, maxRemembered-1)
 }
 
 // An interrupt is the end of the input, as it is everywhere: the interval until then is shown.

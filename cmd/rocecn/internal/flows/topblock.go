@@ -75,16 +75,16 @@ type topLine []cell
 func (w *watch) formatBlock(width, height int) (b []byte) {
 	lines := append(w.headLines(), topLine{})
 	rows := w.worstRows()
-	room := w.rows
+	freeRows := w.rows
 	if height > 0 {
-		room = max(height-len(lines)-1, 0) // and the headings
+		freeRows = max(height-len(lines)-1, 0) // and the headings
 	}
-	table := w.tableLines(rows[:min(len(rows), room)], width)
+	table := w.tableLines(rows[:min(len(rows), freeRows)], width)
 	if height > 0 && len(lines)+len(table)+1 > height { // some take two lines
 		table = table[:max(height-len(lines)-1, 0)]
 	}
 	lines = append(lines, table...)
-	if more := len(rows) - room; more > 0 {
+	if more := len(rows) - freeRows; more > 0 {
 		lines = append(lines, topLine{{Text: fmt.Sprintf("and %s", cli.Count(more, "more flow"))}})
 	}
 	if height > 0 {
@@ -272,11 +272,11 @@ func (w *watch) tableLines(rows []topRow, width int) (lines []topLine) {
 		cells = append(cells, row)
 		names = max(names, len(formatPair(r.flow)))
 	}
-	room := width
+	freeColumns := width
 	for _, n := range widths {
-		room -= n + 1
+		freeColumns -= n + 1
 	}
-	name := max(min(names, room), len("FLOW"))
+	name := max(min(names, freeColumns), len("FLOW"))
 	for i, row := range cells {
 		text := "FLOW"
 		if i > 0 {

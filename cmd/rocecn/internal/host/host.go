@@ -94,15 +94,15 @@ func observeHost(ctx context.Context, out *json.Encoder, stderr io.Writer, inter
 	}
 	ticks := time.NewTicker(cmp.Or(interval, time.Hour))
 	defer ticks.Stop()
-	said := map[string]bool{}
+	printed := map[string]bool{}
 	for n := 1; ; n++ {
 		o, err := observeLive(ctx)
 		if err != nil || ctx.Err() != nil { // an interrupt ends the programs that were asked, too
 			return err
 		}
 		for _, text := range o.Missing {
-			if !said[text] && len(said) < 100 {
-				said[text] = true
+			if !printed[text] && len(printed) < 100 {
+				printed[text] = true
 				fmt.Fprintln(stderr, "rocecn host:", cli.Printable(text))
 			}
 		}

@@ -45,9 +45,9 @@ func formatCM(p *rocev2.Packet) (text, object string, ok bool) {
 			gids = fmt.Sprintf(" %v > %v", local, remote)
 			members = fmt.Sprintf(`,"local_gid":"%v","remote_gid":"%v"`, local, remote)
 		}
-		who, ip := ipData(m.ServiceID, m.PrivateData[:])
+		service, ip := ipData(m.ServiceID, m.PrivateData[:])
 		text = fmt.Sprintf("CM REQ from qp=0x%06x expects psn=%d first  id=0x%08x  %v%s  %s mtu=%d%s", m.LocalQPN,
-			m.StartingPSN, m.LocalCommID, m.ServiceID, gids, transportName(&m), m.MTU(), who)
+			m.StartingPSN, m.LocalCommID, m.ServiceID, gids, transportName(&m), m.MTU(), service)
 		object = fmt.Sprintf(`,"local_comm_id":"0x%08x","service_id":"0x%016x","local_qp":%d,"starting_psn":%d`+
 			`,"transport":"%s","pkey":"0x%04x","mtu":%d%s%s`, m.LocalCommID,
 			uint64(m.ServiceID), m.LocalQPN, m.StartingPSN, transportName(&m), m.PKey, m.MTU(), members, ip)
@@ -67,8 +67,8 @@ func formatCM(p *rocev2.Packet) (text, object string, ok bool) {
 		object += fmt.Sprintf(`,"remote_qp":%d`, m.RemoteQPN)
 	case cm.AttributeSIDRREQ:
 		m := decodeMessage[cm.SIDRREQ](octets)
-		who, ip := ipData(m.ServiceID, m.PrivateData[:])
-		text = fmt.Sprintf("CM SIDR_REQ id=0x%08x %v%s", m.RequestID, m.ServiceID, who)
+		service, ip := ipData(m.ServiceID, m.PrivateData[:])
+		text = fmt.Sprintf("CM SIDR_REQ id=0x%08x %v%s", m.RequestID, m.ServiceID, service)
 		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","pkey":"0x%04x"%s`, m.RequestID,
 			uint64(m.ServiceID), m.PKey, ip)
 	case cm.AttributeSIDRREP:

@@ -207,12 +207,12 @@ func TestSeveralFiles(t *testing.T) {
 
 // brokenWriter takes some octets, then no more.
 type brokenWriter struct {
-	room int
+	size int
 	err  error
 }
 
 func (w *brokenWriter) Write(b []byte) (int, error) {
-	if w.room -= len(b); w.room < 0 {
+	if w.size -= len(b); w.size < 0 {
 		return 0, w.err
 	}
 	return len(b), nil
@@ -230,10 +230,10 @@ func TestOutputBreaks(t *testing.T) {
 		{io.ErrClosedPipe, 0, ""},
 		{full, 1, "rocecn inspect: no space left\n"},
 	} {
-		for _, room := range []int{0, 100, 70000} {
+		for _, size := range []int{0, 100, 70000} {
 			var stderr bytes.Buffer
 			status := Run(context.Background(), []string{"-json", capture, capture, capture}, nil,
-				&brokenWriter{room, c.err}, &stderr)
+				&brokenWriter{size, c.err}, &stderr)
 			require.Equal(t, c.status, status)
 			require.Equal(t, c.messages, stderr.String())
 		}

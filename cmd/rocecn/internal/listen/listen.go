@@ -48,7 +48,7 @@ func receiveDatagrams(ctx context.Context, address, as string, count int, stdout
 		return err
 	}
 	defer in.Close()
-	defer func() { cli.SayDropped(stderr, "listen", in.Lost(), "datagram") }()
+	defer func() { cli.PrintDropped(stderr, "listen", in.Lost(), "datagram") }()
 	kind, err := kindOf(as, in.Local().Port())
 	if err != nil {
 		return err

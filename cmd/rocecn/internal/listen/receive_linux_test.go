@@ -26,7 +26,7 @@ func TestReceive(t *testing.T) {
 	for _, c := range []struct {
 		name, args string
 		sent       [][]byte
-		says       []string
+		lines      []string
 	}{
 		{"FCN", "-as fcn -n 2", [][]byte{fcn, proxy[:3]}, []string{": flow label 0xbeef5 congested, level 7", ": fcn"}},
 		{"proxy messages", "-as proxy -n 2", [][]byte{proxy, fcn},
@@ -55,7 +55,7 @@ func TestReceive(t *testing.T) {
 				require.True(t, lines.Scan(), c.name)
 				require.True(t, strings.HasPrefix(lines.Text(),
 					from.LocalAddr().String()+" (to ::1, dscp 0, ecn 0, hop limit 64): "), lines.Text())
-				require.Contains(t, lines.Text(), c.says[i], c.name)
+				require.Contains(t, lines.Text(), c.lines[i], c.name)
 				if kind == "proxy" && i == 0 {
 					require.True(t, strings.HasSuffix(lines.Text(), ": RC RDMA WRITE Only to queue pair 0x11"),
 						lines.Text())

@@ -50,9 +50,9 @@ const (
 // witness opens a capture and returns a function that waits until it has received a number of frames of a length. Linux
 // delivers a frame to the captures of a device in turn, the last one opened first: a frame that the witness has was
 // delivered to captures opened later.
-func witness(t *testing.T, device string) (saw func(octets, times int)) {
+func observeOutgoing(t *testing.T, device string) (saw func(octets, times int)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Timeout)
 	in := wiretest.Must(Open(ctx, device, goOn))(t)
 	t.Cleanup(func() {
 		in.Close()
@@ -74,7 +74,7 @@ func witness(t *testing.T, device string) (saw func(octets, times int)) {
 // tag outside the frame.
 func TestFrames(t *testing.T) {
 	socket := cable(t)
-	saw := witness(t, "far")
+	saw := observeOutgoing(t, "far")
 	ctx, interrupt := context.WithCancel(t.Context())
 	in, err := Open(ctx, "far", goOn)
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestFrames(t *testing.T) {
 // A packet of the loopback device comes by twice, and is shown once.
 func TestLoopback(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
-	saw := witness(t, "lo")
+	saw := observeOutgoing(t, "lo")
 	ctx, interrupt := context.WithCancel(t.Context())
 	in := wiretest.Must(Open(ctx, "lo", goOn))(t)
 	defer in.Close()
@@ -164,7 +164,7 @@ func TestWentAway(t *testing.T) {
 		for _, interrupted := range []bool{false, true} {
 			t.Run(fmt.Sprint(command, " ", interrupted), func(t *testing.T) {
 				socket := cable(t)
-				saw := witness(t, "far")
+				saw := observeOutgoing(t, "far")
 				ctx, interrupt := context.WithCancel(t.Context())
 				defer interrupt()
 				in := wiretest.Must(Open(ctx, "far", goOn))(t)

@@ -185,7 +185,7 @@ func skipReason(d *node.Decision) string {
 	return d.Reason.String()
 }
 
-func (a *answerer) countSkipped(why string) { a.skipped[why]++ }
+func (a *answerer) countSkipped(reason string) { a.skipped[reason]++ }
 
 // printSummary writes the summary, the most frequent reasons first:
 //
@@ -197,11 +197,11 @@ func (a *answerer) printSummary(w io.Writer, read int) {
 	if len(a.skipped) == 0 {
 		return
 	}
-	why := slices.SortedFunc(maps.Keys(a.skipped), func(x, y string) int {
+	reasons := slices.SortedFunc(maps.Keys(a.skipped), func(x, y string) int {
 		return cmp.Or(cmp.Compare(a.skipped[y], a.skipped[x]), cmp.Compare(x, y))
 	})
-	for i, reason := range why {
-		why[i] = fmt.Sprintf("%d %s", a.skipped[reason], reason)
+	for i, reason := range reasons {
+		reasons[i] = fmt.Sprintf("%d %s", a.skipped[reason], reason)
 	}
-	fmt.Fprintf(w, "skipped: %s\n", strings.Join(why, ", "))
+	fmt.Fprintf(w, "skipped: %s\n", strings.Join(reasons, ", "))
 }

@@ -480,12 +480,12 @@ func TestAnswerCutAnywhere(t *testing.T) {
 
 // fullWriter takes some octets, then no more.
 type fullWriter struct {
-	room int
+	size int
 	err  error
 }
 
 func (w *fullWriter) Write(b []byte) (int, error) {
-	if w.room -= len(b); w.room < 0 {
+	if w.size -= len(b); w.size < 0 {
 		return 0, w.err
 	}
 	return len(b), nil
@@ -506,10 +506,10 @@ func TestAnswerOutputBreaks(t *testing.T) {
 		{io.ErrClosedPipe, 0, ""},
 		{errors.New("no space left"), 1, "rocecn answer: -: no space left\n"},
 	} {
-		for _, room := range []int{0, 100, 70000} {
+		for _, size := range []int{0, 100, 70000} {
 			var stderr bytes.Buffer
 			status := Answer(t.Context(), []string{"-source", source, "-", "-"}, bytes.NewReader(in),
-				&fullWriter{room, c.err}, &stderr)
+				&fullWriter{size, c.err}, &stderr)
 			require.Equal(t, c.status, status)
 			require.Equal(t, c.messages, stderr.String())
 		}

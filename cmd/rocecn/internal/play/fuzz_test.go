@@ -52,10 +52,10 @@ func knownError(t *testing.T, name string, err error) {
 	if !errors.As(err, &wrong) {
 		t.Fatalf("no key in %q", err)
 	}
-	require.NotEmpty(t, wrong.Why)
+	require.NotEmpty(t, wrong.Text)
 	first, _, _ := strings.Cut(strings.ReplaceAll(wrong.Key, "[", "."), ".")
-	if strings.HasPrefix(wrong.Why, "unknown key") || strings.HasPrefix(wrong.Why, "a key of over") ||
-		wrong.Why == "is given twice" || wrong.Key == "" {
+	if strings.HasPrefix(wrong.Text, "unknown key") || strings.HasPrefix(wrong.Text, "a key of over") ||
+		wrong.Text == "is given twice" || wrong.Key == "" {
 		return // any name at all, or the configuration as a whole
 	}
 	known := append(config.Keys(roles.All[name]()), config.Keys(roles.Agent{})...)

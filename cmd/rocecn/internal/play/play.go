@@ -53,24 +53,24 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		flags.Usage()
 		return cli.Misused
 	}
-	say := func(what string, err error) { cli.PrintError(stderr, "play", what, err) }
+	printError := func(what string, err error) { cli.PrintError(stderr, "play", what, err) }
 	if kind, _, _ := strings.Cut(*name, "["); roles.All[kind] == nil {
-		say("-role", fmt.Errorf("%q: want %s", *name, names))
+		printError("-role", fmt.Errorf("%q: want %s", *name, names))
 		return cli.Misused
 	}
 	if *file == "" {
-		say("-config", errors.New("not set: want a configuration in JSON or TOML"))
+		printError("-config", errors.New("not set: want a configuration in JSON or TOML"))
 		return cli.Misused
 	}
 	role, err := readRole(*name, *file)
 	if err != nil {
-		say("-config "+*file, err)
+		printError("-config "+*file, err)
 		return cli.Misused
 	}
 
 	from, to := files[0], files[1]
 	if to != "" && cli.Same(*file, nil, to) {
-		say(to, errors.New("the configuration that is read cannot be written"))
+		printError(to, errors.New("the configuration that is read cannot be written"))
 		return cli.Misused
 	}
 	p := player{command: "play", name: *name, output: "output", lines: bufio.NewWriterSize(stdout, 64<<10)}
@@ -79,7 +79,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	p.unsupported = func(l uint32) {
 		if !seen[l] {
 			seen[l] = true
-			say(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
+			printError(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
 		}
 	}
 	return p.readInput(ctx, from, to, stdin, stdout, stderr, func() { p.summary.printTo(stderr) })
@@ -122,16 +122,16 @@ func (p *player) setRole(r node.Role) { p.Role, p.Report = r, p.reportDecision }
 func (p *player) readInput(
 	ctx context.Context, from, to string, stdin io.Reader, stdout, stderr io.Writer, report func(),
 ) (status int) {
-	say := func(what string, err error) { cli.PrintError(stderr, p.command, what, err) }
+	printError := func(what string, err error) { cli.PrintError(stderr, p.command, what, err) }
 	if to != "" && to != "-" && cli.Same(from, stdin, to) {
-		say(to, errors.New("the capture that is read cannot be written"))
+		printError(to, errors.New("the capture that is read cannot be written"))
 		return cli.Misused
 	}
 	p.out = bufio.NewWriterSize(io.Discard, 64<<10)
 	// Flush before a read that waits, so that the answers to a live capture do not stay in a buffer.
 	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flushOutput() })
 	if err != nil {
-		say(from, err)
+		printError(from, err)
 		return cli.Failed
 	}
 	defer in.Close()
@@ -142,7 +142,7 @@ func (p *player) readInput(
 		p.out.Reset(stdout)
 	default:
 		if file, err = os.Create(to); err != nil {
-			say(to, err)
+			printError(to, err)
 			return cli.Failed
 		}
 		p.out.Reset(file)
@@ -156,10 +156,10 @@ func (p *player) readInput(
 	case cli.Closed(broken):
 		return 0 // the reader of standard output has closed it
 	case broken != nil:
-		say(p.output, broken)
+		printError(p.output, broken)
 		return cli.Failed
 	case err != nil:
-		say(from, err)
+		printError(from, err)
 		status = cli.Failed
 	}
 	report()

@@ -154,10 +154,10 @@ type presentKey struct {
 }
 
 // rejectKeys rejects the first key that is there.
-func rejectKeys(why string, keys []presentKey) error {
+func rejectKeys(reason string, keys []presentKey) error {
 	for _, k := range keys {
 		if k.present {
-			return config.Wrong(k.key, "%s", why)
+			return config.Wrong(k.key, "%s", reason)
 		}
 	}
 	return nil

@@ -102,12 +102,12 @@ func (h *hostPairs) recordPair(k rocev2.FlowKey, qp uint32) {
 		return
 	}
 	h.own[qp] = true
-	putFirst(h.learned, ownQP{qp, k.Dst}, k.DestQP)
-	putFirst(h.last, qp, reaction.FlowID{Dst: k.Dst, DestQP: k.DestQP})
+	prependUnique(h.learned, ownQP{qp, k.Dst}, k.DestQP)
+	prependUnique(h.last, qp, reaction.FlowID{Dst: k.Dst, DestQP: k.DestQP})
 }
 
 // putFirst puts x before the others at a key, if it is not the first already, and lets the last go.
-func putFirst[K, T comparable](all map[K][4]T, at K, x T) {
+func prependUnique[K, T comparable](all map[K][4]T, at K, x T) {
 	if list := all[at]; list[0] != x {
 		all[at] = [4]T{x, list[0], list[1], list[2]}
 	}

@@ -352,8 +352,8 @@ func TestNoAllocations(t *testing.T) {
 	for _, c := range workingKeys {
 		t.Run(c.name, func(t *testing.T) {
 			r := wiretest.Must(configured(t, c.name, nil, `{"enabled": true, `+c.keys+`}`))(t)
-			said := map[node.Action]int{}
-			p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { said[d.Action]++ }}
+			counted := map[node.Action]int{}
+			p := Driver{Role: r, Report: func(d *node.Decision, _ []byte, _ bool) { counted[d.Action]++ }}
 			records := []capture.Record{{Data: packet(t), Link: capture.Raw, Time: noon}}
 			for _, frame := range wiretest.Capture(t, "messages.pcap") {
 				records = append(records, capture.Record{Data: frame.Data, Link: capture.Ethernet, Time: noon})
@@ -361,15 +361,15 @@ func TestNoAllocations(t *testing.T) {
 			for i := range records {
 				records[i].OrigLen = uint32(len(records[i].Data))
 			}
-			show := func() {
+			countDecision := func() {
 				for i := range records {
 					records[i].Time = records[i].Time.Add(time.Second)
 					p.Receive(&records[i], node.Event{})
 				}
 			}
-			show()
-			require.Zero(t, testing.AllocsPerRun(10, show))
-			require.NotEmpty(t, said)
+			countDecision()
+			require.Zero(t, testing.AllocsPerRun(10, countDecision))
+			require.NotEmpty(t, counted)
 		})
 	}
 }

@@ -272,7 +272,7 @@ func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame
 	return func() *rocev2.Frame {
 		t.Helper()
 		for {
-			_, packets, err := poll.Next(wiretest.Patience)
+			_, packets, err := poll.Next(wiretest.Timeout)
 			require.NoError(t, err)
 			require.NotEmpty(t, packets)
 			for i := range packets { // skipping neighbour discovery
@@ -292,7 +292,7 @@ func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	for n := 0; n < want; {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "%d of %d CNPs", n, want)
 		for i := range packets {

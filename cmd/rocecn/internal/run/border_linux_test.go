@@ -252,7 +252,7 @@ func TestBorderWatchdog(t *testing.T) {
 	agent := start(t, h, "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\"]\n")
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	h.Run(t, "", nft, "flush", "ruleset")
-	hears := func() {
+	awaitRetry := func() {
 		t.Helper()
 		b := make([]byte, 1<<10)
 		require.NoError(t, socket.SetReadDeadline(time.Now().Add(nftTimeout/2)))
@@ -260,12 +260,12 @@ func TestBorderWatchdog(t *testing.T) {
 		require.NoError(t, err)
 	}
 	wiretest.Await(t, "nft to be held", func() bool {
-		hears() // including earlier states: only a few are kept
+		awaitRetry() // including earlier states: only a few are kept
 		_, err := os.Stat(held)
 		return err == nil
 	})
 	for range 20 { // more than were sent before it was stopped and are not read yet
-		hears()
+		awaitRetry()
 	}
 	require.NoError(t, os.Remove(hold))
 	agent.awaitLog(t, "border: complete\"\n")

@@ -244,7 +244,7 @@ listen = ["127.0.0.1:11022"]
 enabled = true
 sources = ["a", "b"]
 `)
-	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Timeout)
 	defer cancel()
 	var stderr bytes.Buffer
 	in, out := io.Pipe()

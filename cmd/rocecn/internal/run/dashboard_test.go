@@ -110,10 +110,10 @@ func wrongIn(query, legend string, labels map[string][]string) (wrong []string) 
 func captured(t *testing.T) map[string][]string {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
-	output, says := io.Pipe()
+	output, logs := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		done <- flows.Run(ctx, []string{"-listen", "127.0.0.1:0", wiretest.Path(t, "tour.pcap")}, nil, io.Discard, says)
+		done <- flows.Run(ctx, []string{"-listen", "127.0.0.1:0", wiretest.Path(t, "tour.pcap")}, nil, io.Discard, logs)
 	}()
 	lines := bufio.NewReader(output)
 	first := wiretest.Must(lines.ReadString('\n'))(t)

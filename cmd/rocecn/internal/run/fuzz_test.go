@@ -35,7 +35,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			var wrong *config.Error
 			require.ErrorAs(t, err, &wrong)
-			require.NotEmpty(t, wrong.Why)
+			require.NotEmpty(t, wrong.Text)
 			nameless := bytes.Contains(octets, []byte(`""`)) || bytes.Contains(octets, []byte(`''`)) // as a key can be
 			require.True(t, wrong.Key != "" || wrong.Line > 0 || nameless, "where? %v", err)
 			return

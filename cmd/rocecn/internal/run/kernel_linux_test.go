@@ -35,7 +35,7 @@ func decoded(t *testing.T, in netio.Source, f func(p *rocev2.Packet) bool) {
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	for {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "no more comes")
 		for i := range packets {
@@ -67,7 +67,7 @@ func TestKernelTranslator(t *testing.T) {
 	sends(t, core, fast(t, data))
 	poll := wiretest.Must(netio.NewPoll(t.Context(), rejected))(t)
 	defer poll.Close()
-	_, packets, err := poll.Next(wiretest.Patience)
+	_, packets, err := poll.Next(wiretest.Timeout)
 	require.NoError(t, err)
 	require.Len(t, packets, 1, "Linux rejects a Fast CNP")
 	decoded(t, in, func(p *rocev2.Packet) bool { return len(p.Ext) > 0 }) // the host received it
@@ -232,14 +232,14 @@ func TestKernelRejections(t *testing.T) {
 // them.
 func TestDevicePairs(t *testing.T) {
 	dir := t.TempDir()
-	says := func(qps string) {
+	requireListed := func(qps string) {
 		ids := "link rxe0/1 lqpn 34 state CONNECT ps TCP comm x cm-idn 1 dst-addr " + receiver.String() + ":4420"
 		script := "#!/bin/sh\ncase $3 in qp) " + qps + " ;; *) echo " + ids + " ;; esac\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "new"), []byte(script), 0o755))
 		require.NoError(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "rdma")))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
+	requireListed("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
 	_, r, b, in := network(t)
 	core := raw(t, b)
 	config := readConfig("device_pairs")
@@ -253,13 +253,13 @@ func TestDevicePairs(t *testing.T) {
 	})
 	cnps(t, in, 1, receiver)
 	before := refused()
-	says("echo no such device >&2")
+	requireListed("echo no such device >&2")
 	wiretest.Await(t, "the kernel has forgotten the pair", func() bool {
 		sends(t, core, fast(t, data))
 		return refused() > before
 	})
 	agent.awaitLog(t, "rdma: error output: no such device")
-	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
+	requireListed("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
 	now := accepted()
 	wiretest.Await(t, "it knows it again", func() bool {
 		sends(t, core, fast(t, data))
@@ -275,7 +275,7 @@ func TestDevicePairs(t *testing.T) {
 	agent.terminate(t)
 
 	file := written(t, "agent.toml", config)
-	says("echo no such device >&2")
+	requireListed("echo no such device >&2")
 	var out, stderr bytes.Buffer
 	r.Do(t, func() error { Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &stderr); return nil })
 	require.Contains(t, stderr.String(), "role.sender.rdma: rdma: error output: no such device")

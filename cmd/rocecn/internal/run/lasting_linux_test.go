@@ -54,16 +54,16 @@ func TestSoak(t *testing.T) {
 		return data
 	}
 	data := datagram(t, 17)
-	marked, dead := from(data, 0xE), from(data, 0xD)
+	marked, unresolved := from(data, 0xE), from(data, 0xD)
 	answer := answerTo(data)
 	broken := append([]byte(nil), answer...)
 	broken[44] = 0xFF // UDP length
 	met := append([]byte(nil), data...)
 	met[1] |= 3 << 4 // CE
 	fast := fast(t, data)
-	about, aboutDead, unknown := complaint(t, data), complaint(t, dead), complaint(t, datagram(t, 18))
+	about, aboutUnresolved, unknown := complaint(t, data), complaint(t, unresolved), complaint(t, datagram(t, 18))
 
-	sends(t, fromA, data, marked, dead)
+	sends(t, fromA, data, marked, unresolved)
 	s.both += 3
 	s.marked++
 	s.settled()
@@ -83,7 +83,7 @@ func TestSoak(t *testing.T) {
 		s.both, s.messages = s.both+20*7, s.messages+20*2
 		s.marked, s.fast, s.notified = s.marked+20, s.fast+20, s.notified+20
 		if round%4 != 2 { // when routes are removed, the fate of the packets just before is unknown
-			sends(t, fromB, aboutDead)
+			sends(t, fromB, aboutUnresolved)
 			s.messages, s.notified = s.messages+1, s.notified+1
 		}
 		s.settled()
@@ -295,7 +295,7 @@ func TestEveryPacketIsCounted(t *testing.T) {
 	defer poll.Close()
 	got, all := 0, want+2*each                             // answers and invalid packets have crossed as well
 	for lost := 0; got+lost < all; lost = int(in.Lost()) { // they have not been read so far
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "%d read and %d lost of %d", got, lost, all)
 		got += len(packets)

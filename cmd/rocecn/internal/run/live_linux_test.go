@@ -232,7 +232,7 @@ func TestRejectionsOfOtherDSCP(t *testing.T) {
 
 // Packets that wait for a neighbour that never answers count as lost, not as sent. Other packets are sent
 // meanwhile.
-func TestDeadNeighbour(t *testing.T) {
+func TestUnresolvedNeighbour(t *testing.T) {
 	a, r, b, in := network(t)
 	a.Run(t, "", "ip", "addr", "del", "2001:db8:1::a/64", "dev", "a0")
 	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::e/64", "dev", "a0", "nodad")
@@ -240,23 +240,23 @@ func TestDeadNeighbour(t *testing.T) {
 	fromA, fromB := raw(t, a), raw(t, b)
 	data, other := datagram(t, 17), datagram(t, 17)
 	other[23] = 0xE // 2001:db8:1::e, which exists
-	toDead, toOther := complaint(t, data), complaint(t, other)
+	toUnresolved, toOther := complaint(t, data), complaint(t, other)
 	sends(t, fromA, data, other)
 	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="learned"`)
 	for range 5 {
-		sends(t, fromB, toDead, toOther)
+		sends(t, fromB, toUnresolved, toOther)
 	}
 	agent.awaits(t, 10, "rocecn_role_to_sink_total")
 	agent.awaits(t, 5, "rocecn_sink_packets_total")
 	agent.awaits(t, 5, "rocecn_sink_errors_total", `error="no_neighbour"`)
 	require.EqualValues(t, 5, agent.metric("rocecn_sink_packets_total"))
 	require.EqualValues(t, 5, agent.metric("rocecn_sink_errors_total"))
-	sends(t, fromB, toDead)
+	sends(t, fromB, toUnresolved)
 	agent.awaits(t, 6, "rocecn_sink_errors_total", `error="no_neighbour"`)
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up")) // the sink works
 	sends(t, fromB, toOther)
 	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::a/64", "dev", "a0", "nodad")
-	sends(t, fromB, toDead)
+	sends(t, fromB, toUnresolved)
 	agent.awaits(t, 7, "rocecn_sink_packets_total")  // also those of toOther and toDead
 	agent.awaits(t, 7*80, "rocecn_sink_bytes_total") // IPv6, UDP, BTH, 16 octets and the ICRC
 	require.EqualValues(t, 6, agent.metric("rocecn_sink_errors_total"))
@@ -266,7 +266,7 @@ func TestDeadNeighbour(t *testing.T) {
 }
 
 // forNobody returns a copy of the agent and a configuration that user `nobody` can run and read.
-func forNobody(t *testing.T, text string) (program, config string) {
+func copyForUnprivileged(t *testing.T, text string) (program, config string) {
 	t.Helper()
 	dir := wiretest.Must(os.MkdirTemp("", "agent"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -282,7 +282,7 @@ func forNobody(t *testing.T, text string) (program, config string) {
 func TestCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, r, b, in := network(t)
-	program, config := forNobody(t, theProxy)
+	program, config := copyForUnprivileged(t, theProxy)
 	f := wiretest.Must(parseFile([]byte(theProxy)))(t)
 	_, line, _ := strings.Cut(f.formatSummary(), "AmbientCapabilities=")
 	require.Equal(t, "CAP_NET_BIND_SERVICE CAP_NET_RAW\n", line)
@@ -327,7 +327,7 @@ func TestCapabilities(t *testing.T) {
 			select {
 			case err := <-agent.ended:
 				require.Error(t, err)
-			case <-time.After(wiretest.Patience):
+			case <-time.After(wiretest.Timeout):
 				t.Fatalf("with %q alone it goes on", c.name)
 			}
 			require.Contains(t, agent.log(), c.message)
@@ -343,11 +343,11 @@ func TestNotify(t *testing.T) {
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
 	t.Setenv("WATCHDOG_USEC", "200000")
-	hears := func(want string) {
+	awaitMessage := func(want string) {
 		t.Helper()
 		b := make([]byte, 1<<10)
 		for {
-			require.NoError(t, socket.SetReadDeadline(time.Now().Add(wiretest.Patience)))
+			require.NoError(t, socket.SetReadDeadline(time.Now().Add(wiretest.Timeout)))
 			n := wiretest.Must(socket.Read(b))(t)
 			if strings.HasPrefix(string(b[:n]), want) {
 				return
@@ -357,16 +357,16 @@ func TestNotify(t *testing.T) {
 	}
 	config := fmt.Sprintf(readConfig("notify"), proxymsg.Port)
 	agent := start(t, h, config)
-	hears("READY=1")
-	hears("WATCHDOG=1")
+	awaitMessage("READY=1")
+	awaitMessage("WATCHDOG=1")
 	agent.reload(t, config+"rate_in = { per_second = 5 }\n")
-	hears("RELOADING=1\nMONOTONIC_USEC=")
-	hears("READY=1")
+	awaitMessage("RELOADING=1\nMONOTONIC_USEC=")
+	awaitMessage("READY=1")
 	require.NoError(t, agent.Process.Signal(hup))
-	hears("RELOADING=1\nMONOTONIC_USEC=")
-	hears("READY=1")
+	awaitMessage("RELOADING=1\nMONOTONIC_USEC=")
+	awaitMessage("READY=1")
 	agent.terminate(t)
-	hears("STOPPING=1")
+	awaitMessage("STOPPING=1")
 
 	// A reload does not make an agent ready that was not.
 	self := wiretest.Must(os.Executable())(t)
@@ -381,10 +381,10 @@ func TestNotify(t *testing.T) {
 	require.NoError(t, os.WriteFile(agent.config, []byte(late+"\n# changed\n"), 0o600))
 	require.NoError(t, agent.Process.Signal(hup))
 	agent.awaitLog(t, "msg=reloaded")
-	hears("WATCHDOG=1")
+	awaitMessage("WATCHDOG=1")
 	wiretest.Link(t, wiretest.End{Host: h, Device: "late0"},
 		wiretest.End{Host: wiretest.NewHost(t, "other"), Device: "late1"})
-	hears("READY=1")
+	awaitMessage("READY=1")
 	agent.terminate(t)
 }
 

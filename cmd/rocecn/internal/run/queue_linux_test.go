@@ -37,7 +37,7 @@ func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
 	defer poll.Close()
 	var frames [][]byte
 	for len(frames) < want {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "%d of %d Fast CNPs", len(frames), want)
 		for i := range packets {
@@ -143,7 +143,7 @@ func TestKernel(t *testing.T) {
 	poll := wiretest.Must(netio.NewPoll(t.Context(), end))(t)
 	defer poll.Close()
 	for marked := 0; marked < int(sent); {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "%d of %v are marked", marked, sent)
 		marked += len(packets)
@@ -217,10 +217,10 @@ func TestKernelTried(t *testing.T) {
 	require.Contains(t, check(good, unix.CAP_NET_ADMIN), "role.switch.mode: fastpath: permission denied: CAP_BPF, ")
 
 	ctx, stop := context.WithCancel(t.Context())
-	output, says := io.Pipe()
+	output, logs := io.Pipe()
 	go func() {
-		Run(ctx, []string{"-dry-run", "-config", written(t, "agent.toml", good)}, nil, io.Discard, says)
-		says.Close()
+		Run(ctx, []string{"-dry-run", "-config", written(t, "agent.toml", good)}, nil, io.Discard, logs)
+		logs.Close()
 	}()
 	lines := bufio.NewScanner(output)
 	for lines.Scan() && !strings.Contains(lines.Text(), "decides nothing in a dry run") {

@@ -209,7 +209,7 @@ func TestShapeTried(t *testing.T) {
 func TestShapeCapabilities(t *testing.T) {
 	setpriv := wiretest.Tool(t, "setpriv")
 	a, _, b, _ := network(t)
-	program, config := forNobody(t, theShaper)
+	program, config := copyForUnprivileged(t, theShaper)
 	agent := startAs(t, a, config, setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
 		"--bounding-set=-all,+bpf,+net_admin,+net_raw", "--inh-caps=+bpf,+net_admin,+net_raw",
 		"--ambient-caps=+bpf,+net_admin,+net_raw", program)

@@ -139,7 +139,7 @@ func TestUsage(t *testing.T) {
 }
 
 // The sent message is printed with its source and destination, for the lowest and the highest hop limit.
-func TestSays(t *testing.T) {
+func TestPrinted(t *testing.T) {
 	in := wiretest.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer in.Close()
 	for _, hops := range []string{"1", "255"} {

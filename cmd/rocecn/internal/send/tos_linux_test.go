@@ -38,10 +38,10 @@ func TestTOS(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, n)
 		messages := wiretest.Must(syscall.ParseSocketControlMessage(oob[:oobn]))(t)
-		said := map[int32]byte{}
+		printed := map[int32]byte{}
 		for _, m := range messages {
-			said[m.Header.Type] = m.Data[0]
+			printed[m.Header.Type] = m.Data[0]
 		}
-		require.Equal(t, map[int32]byte{syscall.IP_TOS: c.tos, syscall.IP_TTL: c.ttl}, said, fmt.Sprint(c.args))
+		require.Equal(t, map[int32]byte{syscall.IP_TOS: c.tos, syscall.IP_TTL: c.ttl}, printed, fmt.Sprint(c.args))
 	}
 }

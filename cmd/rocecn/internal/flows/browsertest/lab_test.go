@@ -159,7 +159,7 @@ func TestPlay(t *testing.T) {
 		})()`, to))
 	}
 	press := func() { read[chromedp.Void](t, ctx, `document.querySelector(".play button").click()`) }
-	says := func() string { return read[string](t, ctx, `document.querySelector(".play button").textContent`) }
+	caption := func() string { return read[string](t, ctx, `document.querySelector(".play button").textContent`) }
 	require.Equal(t, "0.50 ms", at())
 	require.Equal(t, "100 KB, link used to 50 %, may send 10.0 Gbit/s", texts()[0])
 	scrub(3)
@@ -170,12 +170,12 @@ func TestPlay(t *testing.T) {
 	}, texts())
 	require.Equal(t, "75%", read[string](t, ctx, `document.querySelector(".now").style.left`))
 	press()
-	require.Equal(t, "Pause", says())
-	wiretest.Await(t, "the end of the run", func() bool { return at() == "2.50 ms" && says() == "Play" })
+	require.Equal(t, "Pause", caption())
+	wiretest.Await(t, "the end of the run", func() bool { return at() == "2.50 ms" && caption() == "Play" })
 	press() // from the beginning
 	wiretest.Await(t, "the run again", func() bool { return at() == "1.00 ms" })
 	scrub(0)
-	require.Equal(t, "Play", says())
+	require.Equal(t, "Play", caption())
 	require.Equal(t, "0.50 ms", at())
 	require.Empty(t, c.complaints)
 }

@@ -678,7 +678,7 @@ func busy(t *testing.T, ctx context.Context) float64 {
 }
 
 // crowd writes a capture of so many flows.
-func crowd(t *testing.T, n uint32) string {
+func manyFlows(t *testing.T, n uint32) string {
 	name := filepath.Join(t.TempDir(), "crowd.pcap")
 	f := wiretest.Must(os.Create(name))(t)
 	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
@@ -708,9 +708,9 @@ func crowd(t *testing.T, n uint32) string {
 
 // A page of 10,000 flows is below 5 MB. Sorting and filtering create a constant number of elements, so their time grows
 // only with the comparisons.
-func TestCrowd(t *testing.T) {
+func TestManyFlows(t *testing.T) {
 	const n = 10_000
-	html := pageOf(t, crowd(t, n))
+	html := pageOf(t, manyFlows(t, n))
 	info := wiretest.Must(os.Stat(html))(t)
 	require.Less(t, info.Size(), int64(5_000_000))
 	t.Log(info.Size(), "octets")
@@ -830,7 +830,7 @@ func TestEveryCapture(t *testing.T) {
 	names := wiretest.Must(filepath.Glob(wiretest.Path(t, "*.pcap")))(t)
 	require.NotEmpty(t, names)
 	real := wiretest.Must(filepath.Glob(wiretest.Path(t, "real/*-loss*.pcap.gz")))(t)
-	names = append(names, append(real, crowd(t, 1))...)
+	names = append(names, append(real, manyFlows(t, 1))...)
 	ctx := browser(t)
 	for _, name := range names {
 		c := open(t, ctx, pageOf(t, name))

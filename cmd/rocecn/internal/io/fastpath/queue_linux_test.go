@@ -206,7 +206,7 @@ func readPackets(t *testing.T, source netio.Source, f func(p *rocev2.Packet) boo
 	poll := wiretest.Must(netio.NewPoll(t.Context(), source))(t)
 	defer poll.Close()
 	for {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets, "no more comes")
 		for i := range packets {

@@ -304,15 +304,15 @@ func BenchmarkAnswerNFLOG(b *testing.B) {
 }
 
 // A crowd is a host that sends b.N packets of 300 octets to another one, 50,000 per second.
-type crowd struct {
+type loadedLink struct {
 	from, to *wiretest.Host
 	raw      netio.Sink
 	packet   []byte
 }
 
-func newCrowd(b *testing.B) *crowd {
+func newLoadedLink(b *testing.B) *loadedLink {
 	b.Helper()
-	c := &crowd{from: wiretest.NewHost(b, "from"), to: wiretest.NewHost(b, "to")}
+	c := &loadedLink{from: wiretest.NewHost(b, "from"), to: wiretest.NewHost(b, "to")}
 	wiretest.Link(b, wiretest.End{Host: c.from, Device: "eth0", Addresses: []string{sender.String() + "/64"}},
 		wiretest.End{Host: c.to, Device: "eth0", Addresses: []string{"2001:db8:1::b/64"}})
 	for _, h := range []*wiretest.Host{c.from, c.to} {
@@ -332,7 +332,7 @@ func newCrowd(b *testing.B) *crowd {
 	return c
 }
 
-func (c *crowd) send(b *testing.B) {
+func (c *loadedLink) send(b *testing.B) {
 	if err := c.raw.Send(c.packet); err != nil {
 		b.Fatal(err)
 	}
@@ -342,14 +342,14 @@ func (c *crowd) send(b *testing.B) {
 }
 
 // sends sends all packets, and reports the rate per second.
-func (c *crowd) sends(b *testing.B) {
-	const atOnce, every = 50, time.Millisecond
+func (c *loadedLink) sends(b *testing.B) {
+	const burst, burstInterval = 50, time.Millisecond
 	began := time.Now()
 	next := began
 	n := 0
 	for b.Loop() {
-		if n++; n%atOnce == 0 {
-			next = next.Add(every)
+		if n++; n%burst == 0 {
+			next = next.Add(burstInterval)
 			time.Sleep(time.Until(next))
 		}
 		c.send(b)
@@ -366,25 +366,25 @@ func lost(b *testing.B, read int) {
 
 // A program reads an interface until an interrupt, and prints the number of packets read.
 type program struct {
-	name string
-	args []string
-	says *regexp.Regexp
+	name        string
+	args        []string
+	packetCount *regexp.Regexp
 }
 
 func (p program) run(b *testing.B) {
-	c := newCrowd(b)
+	c := newLoadedLink(b)
 	dir := b.TempDir()
 	for i, a := range p.args {
 		p.args[i] = strings.ReplaceAll(a, "DIR", dir)
 	}
 	cmd := exec.Command(p.name, p.args...)
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer out.Close()
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = out, &said, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = out, &stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.to.Do(b, cmd.Start)
 	wiretest.Await(b, "the program reads", func() bool {
 		return strings.Count(c.to.Run(b, "", "cat", "/proc/net/packet"), "\n") > 1
@@ -396,15 +396,15 @@ func (p program) run(b *testing.B) {
 		b.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		b.Fatal(err, said.String())
+		b.Fatal(err, stderr.String())
 	}
 	printed, err := os.ReadFile(out.Name())
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := p.says.FindSubmatch(append(said.Bytes(), printed[:min(len(printed), 1<<16)]...))
+	m := p.packetCount.FindSubmatch(append(stderr.Bytes(), printed[:min(len(printed), 1<<16)]...))
 	if m == nil {
-		b.Fatalf("%s: %s", p.name, said.String())
+		b.Fatalf("%s: %s", p.name, stderr.String())
 	}
 	read, err := strconv.Atoi(string(m[1]))
 	if err != nil {
@@ -438,7 +438,7 @@ func BenchmarkLoss(b *testing.B) {
 // packetSource is the source of a role, read in the thread of a role that answers one of these packets each
 // millisecond.
 func packetSource(b *testing.B) {
-	c := newCrowd(b)
+	c := newLoadedLink(b)
 	var in *netio.Packets
 	var out netio.Sink
 	c.to.Do(b, func() (err error) {

@@ -80,8 +80,8 @@ func (w *Watch) Poll(now time.Time) (f Fate, rerouted bool, err error) {
 
 // readEvents reads a limited number of events, so that the sink does not wait for long.
 func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
-	const atOnce = 64
-	for range atOnce {
+	const maxEvents = 64
+	for range maxEvents {
 		datagrams, err := w.events.Receive()
 		switch {
 		case err == unix.EAGAIN:

@@ -88,30 +88,30 @@ func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 // Packets to an address without a host are lost. Once a host has the address, packets leave, and those that waited
 // are not lost.
-func TestDead(t *testing.T) {
-	for _, c := range []struct{ name, dead, address string }{
+func TestUnresolved(t *testing.T) {
+	for _, c := range []struct{ name, unresolved, address string }{
 		{"IPv4", "192.0.2.2", "192.0.2.2/24"},
 		{"IPv6", "2001:db8:1::b", "2001:db8:1::b/64"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			require.Equal(t, 5, r.sends(5, c.dead))
+			require.Equal(t, 5, r.sends(5, c.unresolved))
 			r.becomes(0, 5)
-			require.Equal(t, 3, r.sends(3, c.dead)) // the kernel tries again
+			require.Equal(t, 3, r.sends(3, c.unresolved)) // the kernel tries again
 			r.becomes(0, 3)
-			require.Equal(t, 2, r.sends(2, c.dead))
+			require.Equal(t, 2, r.sends(2, c.unresolved))
 			r.b.Run(t, "", "ip", "addr", "add", c.address, "dev", "eth0")
 			r.becomes(2, 0)
-			require.Zero(t, r.sends(7, c.dead)) // it is known now
+			require.Zero(t, r.sends(7, c.unresolved)) // it is known now
 			wiretest.NoAllocs(t, "RecordSent", func() {
-				r.RecordSent(ip(c.dead), packets(1))
-				r.RecordUnsent(ip(c.dead), packets(1))
+				r.RecordSent(ip(c.unresolved), packets(1))
+				r.RecordUnsent(ip(c.unresolved), packets(1))
 			})
 			r.becomes(0, 0)
 
 			// Losing its address removes the route by that address.
 			other := map[string]string{"IPv4": "198.51.100.1", "IPv6": "2001:db8:2::1"}[c.name]
-			r.a.Run(t, "", "ip", "route", "add", other, "via", c.dead)
+			r.a.Run(t, "", "ip", "route", "add", other, "via", c.unresolved)
 			wiretest.Await(t, "the route", func() bool {
 				_, rerouted, err := r.Poll(time.Now())
 				require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestDead(t *testing.T) {
 			r.becomes(4, 0)
 			require.Zero(t, r.sends(1, other))
 			r.b.Run(t, "", "ip", "addr", "del", c.address, "dev", "eth0")
-			r.a.Run(t, "", "ip", "neigh", "del", c.dead, "dev", "eth0")
+			r.a.Run(t, "", "ip", "neigh", "del", c.unresolved, "dev", "eth0")
 			wiretest.Await(t, "the kernel has reported", func() bool {
 				_, _, err := r.Poll(time.Now())
 				require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestDead(t *testing.T) {
 			r.becomes(0, 6)
 
 			// The interface goes down while packets wait.
-			require.Equal(t, 2, r.sends(2, c.dead))
+			require.Equal(t, 2, r.sends(2, c.unresolved))
 			_, _, err := r.Poll(time.Now())
 			require.NoError(t, err)
 			r.a.Run(t, "", "ip", "link", "set", "eth0", "down")

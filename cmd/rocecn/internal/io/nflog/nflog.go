@@ -64,7 +64,7 @@ func (e *entry) decodeMessage(m netlink.Message) bool {
 	}
 	*e = entry{group: binary.BigEndian.Uint16(m.Data[2:])}
 	p, payload := &e.packet, false
-	p.Link, p.Unit, p.Why = capture.Raw, time.Nanosecond, netio.Logged
+	p.Link, p.Unit, p.Origin = capture.Raw, time.Nanosecond, netio.OriginLogged
 	for kind, data, rest, ok := netlink.CutAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
 		netlink.CutAttribute(rest) {
 		switch {

@@ -53,7 +53,7 @@ func TestDecode(t *testing.T) {
 				Data: wiretest.Hex(t, "6000000000003bff 01"), OrigLen: 9,
 				Time: time.Unix(0x6b01a1f9, 999_999_000).UTC(), Unit: time.Nanosecond, Link: capture.Raw,
 			},
-			Interface: 0x67, Why: netio.Logged,
+			Interface: 0x67, Origin: netio.OriginLogged,
 		},
 	}, e)
 
@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 	require.True(t, e.decodeMessage(netlink.Message{Type: 0x400, Data: out}))
 	require.Equal(t, entry{group: 7, packet: netio.Packet{
 		Record: capture.Record{Data: []byte{0x45}, OrigLen: 1, Unit: time.Nanosecond, Link: capture.Raw},
-		Egress: 9, Why: netio.Logged,
+		Egress: 9, Origin: netio.OriginLogged,
 	}}, e)
 
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestDecode(t *testing.T) {
 	short = append(short, attribute(t, 9, "")...)
 	require.True(t, e.decodeMessage(netlink.Message{Type: 0x400, Data: short}))
 	require.Equal(t, entry{group: 7, packet: netio.Packet{
-		Record: capture.Record{Data: []byte{}, Unit: time.Nanosecond, Link: capture.Raw}, Why: netio.Logged,
+		Record: capture.Record{Data: []byte{}, Unit: time.Nanosecond, Link: capture.Raw}, Origin: netio.OriginLogged,
 	}}, e)
 	data := logMessage(t)
 	wiretest.NoAllocs(t, "decode", func() { e.decodeMessage(netlink.Message{Type: 0x400, Data: data}) })

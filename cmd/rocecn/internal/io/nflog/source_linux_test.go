@@ -87,7 +87,7 @@ func TestHost(t *testing.T) {
 	var some []netio.Packet
 	rejection := func() (port, qp uint32) {
 		for len(some) == 0 {
-			_, some, err = rejected.Next(wiretest.Patience)
+			_, some, err = rejected.Next(wiretest.Timeout)
 			require.NoError(t, err)
 		}
 		quoted := some[0].Data[40+8:]
@@ -118,15 +118,15 @@ func TestHost(t *testing.T) {
 	poll := wiretest.Must(netio.NewPoll(ctx, s))(t)
 	defer poll.Close()
 	for missing := n; missing > 0; {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets)
 		for _, p := range packets {
 			qp := binary.BigEndian.Uint32(p.Data[40+24+8+4:]) & 0xFFFFFF // out of order if another CPU was faster
 			require.Equal(t, sent[qp], p.Data)
 			sent[qp] = nil
-			require.Equal(t, []any{netio.Logged, rocev2.DecodeOptions{Link: rocev2.LinkIP}, uint32(len(p.Data))},
-				[]any{p.Why, p.Options(), p.OrigLen})
+			require.Equal(t, []any{netio.OriginLogged, rocev2.DecodeOptions{Link: rocev2.LinkIP}, uint32(len(p.Data))},
+				[]any{p.Origin, p.Options(), p.OrigLen})
 			require.Positive(t, p.Interface)
 			require.Less(t, time.Since(p.Time).Abs(), time.Hour)
 			var f rocev2.Frame
@@ -242,7 +242,7 @@ func TestOpen(t *testing.T) {
 		if err := raw.Flush(); err != nil {
 			panic(err)
 		}
-		if _, packets, err := poll.Next(wiretest.Patience); err != nil || len(packets) != 1 {
+		if _, packets, err := poll.Next(wiretest.Timeout); err != nil || len(packets) != 1 {
 			panic(fmt.Sprint(len(packets), err))
 		}
 	})

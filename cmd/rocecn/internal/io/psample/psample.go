@@ -53,7 +53,7 @@ func (s *sample) decodeMessage(m netlink.Message) bool {
 	}
 	*s = sample{}
 	p := &s.packet
-	p.Link, p.Unit, p.Why = capture.Ethernet, time.Nanosecond, netio.Sampled
+	p.Link, p.Unit, p.Origin = capture.Ethernet, time.Nanosecond, netio.OriginSampled
 	var hasData, hasGroup bool
 	size := uint32(0)
 	for kind, data, rest, ok := netlink.CutAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =

@@ -69,19 +69,19 @@ func TestDecode(t *testing.T) {
 		{"hardware", hardware(t), sample{5, 77, netio.Packet{
 			Record: capture.Record{Data: octets, OrigLen: 1042, Unit: time.Nanosecond, Link: capture.Ethernet,
 				Time: time.Unix(1_795_254_649, 7).UTC()},
-			Interface: 3, Egress: 4, Depth: 0x1_0000_0002, DepthKnown: true, Why: netio.Sampled}}},
+			Interface: 3, Egress: 4, Depth: 0x1_0000_0002, DepthKnown: true, Origin: netio.OriginSampled}}},
 		{"software", software(t, 6, 1), sample{6, 1, netio.Packet{
 			Record: capture.Record{Data: octets, OrigLen: 22, Unit: time.Nanosecond, Link: capture.Ethernet,
-				Time: time.Unix(0, 7).UTC()}, Interface: 3, Why: netio.Sampled}}},
+				Time: time.Unix(0, 7).UTC()}, Interface: 3, Origin: netio.OriginSampled}}},
 		{"32 bits", append([]byte{0, 1, 0, 0}, octetsOf(value{0, uint32(70000)}, value{1, uint32(70001)},
 			value{3, uint32(1)}, value{6, octets})...), sample{1, 0, netio.Packet{
 			Record:    capture.Record{Data: octets, OrigLen: 22, Unit: time.Nanosecond, Link: capture.Ethernet},
-			Interface: 70000, Egress: 70001, Why: netio.Sampled}}},
+			Interface: 70000, Egress: 70001, Origin: netio.OriginSampled}}},
 		{"too short", append([]byte{0, 1, 0, 0}, octetsOf(value{3, uint32(1)}, value{0, []byte{1}}, value{1, []byte{}},
 			value{2, uint16(9)}, value{4, uint16(9)}, value{11, uint32(9)}, value{13, uint32(9)},
 			value{13, uint64(1 << 63)}, value{6, octets})...), sample{1, 0, netio.Packet{
 			Record: capture.Record{Data: octets, OrigLen: 22, Unit: time.Nanosecond, Link: capture.Ethernet},
-			Why:    netio.Sampled}}},
+			Origin: netio.OriginSampled}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var s sample

@@ -110,13 +110,13 @@ func TestSample(t *testing.T) {
 	defer poll.Close()
 	seen := map[byte]bool{}
 	for len(seen) < n {
-		_, packets, err := poll.Next(wiretest.Patience)
+		_, packets, err := poll.Next(wiretest.Timeout)
 		require.NoError(t, err)
 		require.NotEmpty(t, packets)
 		for _, p := range packets {
 			packet[23] = p.Data[14+23]
 			require.Equal(t, packet, p.Data[14:])
-			require.Equal(t, []any{uint32(38), netio.Sampled, false}, []any{p.OrigLen, p.Why, p.DepthKnown})
+			require.Equal(t, []any{uint32(38), netio.OriginSampled, false}, []any{p.OrigLen, p.Origin, p.DepthKnown})
 			require.Positive(t, p.Egress)
 			require.False(t, seen[packet[23]])
 			seen[packet[23]] = true

@@ -155,7 +155,7 @@ func readPacket(event []byte, now time.Time, monotonic int64) netio.Packet {
 			Time: now.Add(time.Duration(int64(ne.Uint64(event[atTime:])) - monotonic)), Unit: time.Nanosecond,
 		},
 		Interface: index, Outgoing: true, Egress: index,
-		Depth: uint64(ne.Uint32(event[atDepth:])), DepthKnown: true, Why: netio.Queued,
+		Depth: uint64(ne.Uint32(event[atDepth:])), DepthKnown: true, Origin: netio.OriginQueued,
 	}
 }
 

@@ -193,7 +193,7 @@ func TestDepth(t *testing.T) {
 					Record: capture.Record{Data: k.packet[:min(Snap, len(k.packet))], OrigLen: uint32(len(k.packet)),
 						Unit: time.Nanosecond, Link: capture.Raw},
 					Interface: int(p.index), Egress: int(p.index), Outgoing: true,
-					Depth: depth, DepthKnown: true, Why: netio.Queued,
+					Depth: depth, DepthKnown: true, Origin: netio.OriginQueued,
 				})
 			}
 		}
@@ -365,7 +365,7 @@ func TestAllocatesNothing(t *testing.T) {
 		if err := p.trySend(packet); err != nil {
 			panic(err)
 		}
-		if _, packets, err := poll.Next(wiretest.Patience); err != nil || len(packets) != 1 {
+		if _, packets, err := poll.Next(wiretest.Timeout); err != nil || len(packets) != 1 {
 			panic(fmt.Sprint(len(packets), err))
 		}
 	})

@@ -41,14 +41,14 @@ var errPrinted = errors.New("error output")
 
 // runShow returns the output of rdma resource show for a kind of resources.
 func runShow(ctx context.Context, kind string) (string, error) {
-	var out, said bytes.Buffer
+	var out, stderr bytes.Buffer
 	cmd := programs.Command(ctx, "rdma", "resource", "show", kind)
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("rdma: %w", context.Cause(ctx))
 	}
-	if text := strings.TrimSpace(said.String()); text != "" { // errors that do not change the exit status
+	if text := strings.TrimSpace(stderr.String()); text != "" { // errors that do not change the exit status
 		return "", fmt.Errorf("rdma: %w: %s", errPrinted, text)
 	}
 	if err != nil {

@@ -130,7 +130,7 @@ func (s *Shaper) Set(f Flow, o Order) error {
 	if o.Stop > 0 {
 		stop = uint64(bpf.Monotonic()) + uint64(min(o.Stop, MaxStop))
 	}
-	if err := s.putOrder(f, flow.slot, octetCost(o.Rate), stop); err != nil {
+	if err := s.writeOrder(f, flow.slot, octetCost(o.Rate), stop); err != nil {
 		if s.flows[f] == nil {
 			s.free = append(s.free, flow.slot)
 		}
@@ -159,7 +159,7 @@ func (s *Shaper) takeSlot() (*orderedFlow, error) {
 	return &orderedFlow{slot: slot}, nil
 }
 
-func (s *Shaper) putOrder(f Flow, slot uint32, cost, stop uint64) error {
+func (s *Shaper) writeOrder(f Flow, slot uint32, cost, stop uint64) error {
 	var value [24]byte // struct order
 	ne := binary.NativeEndian
 	ne.PutUint64(value[:], cost)
@@ -198,7 +198,7 @@ func (s *Shaper) Forget(f Flow) {
 	if flow == nil || flow.leaving {
 		return
 	}
-	_ = s.putOrder(f, flow.slot, 0, 0)
+	_ = s.writeOrder(f, flow.slot, 0, 0)
 	flow.leaving = true
 	s.leaving = append(s.leaving, f)
 	s.removeForgotten(false)

@@ -102,7 +102,7 @@ func (s *Shaper) clockOf(t *testing.T, f Flow) clock {
 }
 
 // atOnce runs the program on a frame, and checks that it may leave immediately.
-func (s *Shaper) atOnce(t *testing.T, frame []byte) {
+func (s *Shaper) leavesNow(t *testing.T, frame []byte) {
 	t.Helper()
 	before := uint64(bpf.Monotonic())
 	at := s.leaves(t, frame, 0)
@@ -179,7 +179,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 
 	const horizon = 9 * second
-	require.NoError(t, s.putOrder(f, s.flows[f].slot, 1<<47-1, math.MaxUint64)) // a stop that is none
+	require.NoError(t, s.writeOrder(f, s.flows[f].slot, 1<<47-1, math.MaxUint64)) // a stop that is none
 	s.setClock(t, f, clock{fraction: 1<<24 - 1})
 	before := uint64(bpf.Monotonic())
 	at := s.leaves(t, frame, 0)
@@ -234,7 +234,7 @@ func TestStopAndResume(t *testing.T) {
 
 	s.setClock(t, f, clock{})
 	require.NoError(t, s.Set(f, Order{Rate: 8e9}))
-	s.atOnce(t, frame)
+	s.leavesNow(t, frame)
 }
 
 // Acknowledgements do not wait for data, but stay after read responses. CNPs do not wait.
@@ -246,7 +246,7 @@ func TestAnswers(t *testing.T) {
 	s.setClock(t, f, clock{next: start})
 	ack, atomic := frameTo(t, f, bth.RCAcknowledge, 80), frameTo(t, f, bth.RCAtomicAcknowledge, 90)
 	require.Equal(t, start, s.leaves(t, frameTo(t, f, bth.RCRDMAWriteOnly, 1000), 0))
-	s.atOnce(t, ack)
+	s.leavesNow(t, ack)
 	require.Equal(t, start+8_000_000, s.leaves(t, frameTo(t, f, bth.RCRDMAReadResponseOnly, 500), 0))
 	require.Equal(t, start+12_000_000, s.leaves(t, frameTo(t, f, bth.RCRDMAWriteOnly, 1000), 0))
 	require.Equal(t, start+8_000_000, s.leaves(t, ack, 0))
@@ -257,7 +257,7 @@ func TestAnswers(t *testing.T) {
 
 	require.NoError(t, s.Set(f, Order{Rate: 1e6, Stop: time.Second}))
 	s.setClock(t, f, clock{})
-	s.atOnce(t, ack)
+	s.leavesNow(t, ack)
 }
 
 // Packets other than RoCEv2 of a flow with an order are left alone.
@@ -285,13 +285,13 @@ func TestOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { require.Zero(t, s.leaves(t, c.frame, 0)) })
 	}
 	require.Zero(t, s.Counters())
-	s.atOnce(t, changed(frameTo(t, four, bth.RCSendOnly, 200), 14+6, 0x40))     // may not be fragmented
-	s.atOnce(t, changed(frameTo(t, six, bth.RCSendOnly, 200), 14+40+8+8, 0xFF)) // bits that are reserved
+	s.leavesNow(t, changed(frameTo(t, four, bth.RCSendOnly, 200), 14+6, 0x40))     // may not be fragmented
+	s.leavesNow(t, changed(frameTo(t, six, bth.RCSendOnly, 200), 14+40+8+8, 0xFF)) // bits that are reserved
 
 	// With options the header is longer.
 	options := frameTo(t, four, bth.RCSendOnly, 200)
 	options = append(append(append([]byte{}, options[:14+20]...), 1, 1, 1, 1), options[14+20:]...)
-	s.atOnce(t, changed(options, 14, 0x46))
+	s.leavesNow(t, changed(options, 14, 0x46))
 	require.Equal(t, Shaped{Passed: 3}, s.Counters())
 }
 
@@ -305,7 +305,7 @@ func TestLease(t *testing.T) {
 	s := loaded(t, 1)
 	f := Flow{far, 0x17}
 	require.NoError(t, s.Set(f, Order{Rate: 1e6}))
-	s.atOnce(t, frameTo(t, f, bth.RCSendOnly, 200))
+	s.leavesNow(t, frameTo(t, f, bth.RCSendOnly, 200))
 	require.NoError(t, s.objects.Lease.Put(uint32(0), uint64(bpf.Monotonic())-1))
 	require.Zero(t, s.leaves(t, frameTo(t, f, bth.RCSendOnly, 200), 0))
 	require.NoError(t, s.Tick())
