@@ -33,8 +33,8 @@ func register(ip []byte, udp int) uint32 {
 	return r
 }
 
-// TestWrite tests all lengths of headers and data with every implementation of this CPU. An IPv4 header with options may
-// be as long as an IPv6 header.
+// TestWrite tests all lengths of headers and data with every implementation of this CPU. An IPv4 header with options
+// may be as long as an IPv6 header.
 func TestWrite(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 0))
 	best := Use
