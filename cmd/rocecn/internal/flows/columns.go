@@ -47,19 +47,19 @@ var flowColumns = []column{
 	{"", "to QP", "destination queue pair", "qp", func(f *flows.Flow) cell {
 		return cell{Text: queuePair(f.DestQP), value: f.DestQP}
 	}},
-	{"", "Port", "UDP source port of the last request: by it ECMP tells flows apart", "number",
+	{"", "Port", "UDP source port of the last request, which ECMP uses", "number",
 		func(f *flows.Flow) cell { return cell{Text: fmt.Sprint(f.SrcPort), value: f.SrcPort} }},
 	{"TR", "Transport", "transport service", "text", func(f *flows.Flow) cell {
 		return cell{Text: f.Transport.String(), value: f.Transport.String()}
 	}},
-	{"PACKETS", "Packets", "requests, repeats included", "count", countColumn("packets", "")},
+	{"PACKETS", "Packets", "requests, including retransmissions", "count", countColumn("packets", "")},
 	{"BIT/S", "bit/s", "mean rate of IP packets", "rate", func(f *flows.Flow) cell {
 		if f.Mean <= 0 {
 			return cell{Text: none}
 		}
 		return cell{Text: formatScaled(f.Mean), value: math.Round(f.Mean)}
 	}},
-	{"MISSING", "Missing", "PSNs that were passed over and never came", "count", func(f *flows.Flow) cell {
+	{"MISSING", "Missing", "requests that never arrived", "count", func(f *flows.Flow) cell {
 		colour := yellow // by the capture
 		if f.PSN.Lost+f.PSN.Unjudged > 0 {
 			colour = red
@@ -67,10 +67,10 @@ var flowColumns = []column{
 		return countCell(float64(f.PSN.NeverSeen()), f.Sequenced, colour)
 	}},
 	{"", "Lost", "missing, and no answer covers them", "count", countColumn("psn.lost", red)},
-	{"REORDER", "Reorder", "requests that came after later ones, and had not been seen", "count",
+	{"REORDER", "Reorder", "requests that arrived after later ones, for the first time", "count",
 		countColumn("psn.late", yellow)},
 	{"REPEATS", "Repeats", "retransmitted requests", "count", countColumn("psn.repeats", red)},
-	{"", "Copies", "requests that a network copied", "count", countColumn("psn.copies", "")},
+	{"", "Copies", "requests copied by the network", "count", countColumn("psn.copies", "")},
 	{"CE", "CE", "requests with Congestion Experienced", "share", func(f *flows.Flow) cell {
 		n := f.ECN[rocev2.CE]
 		if n == 0 {

@@ -431,7 +431,7 @@ func TestHumanReordered(t *testing.T) {
 	// Late ones may have been lost before the capture, where something is repeated.
 	f.PSN.Retransmitted, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
 	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or retransmitted",
-		"3 repeated after NAKs", "2 copied by the network"}, formatRemarks(&f))
+		"3 retransmitted after NAKs", "2 copied by the network"}, formatRemarks(&f))
 }
 
 // Where there is too little for a number, there is none.

@@ -121,7 +121,7 @@ func (j *hostRules) compareAll() {
 	j.compareSender()
 	j.compareCounter(outOfSeqNames, j.seen.missing, "missing to it",
 		"the host saw no gap, the capture may have lost them", "the host saw gaps, too")
-	j.compareCounter(timeoutNames, j.seen.timeouts, "repeated after a timeout",
+	j.compareCounter(timeoutNames, j.seen.timeouts, "retransmitted after a timeout",
 		"no timer of the host ran out, something that the capture does not have made it repeat",
 		"timers of the host ran out")
 	j.compareNotReady()
@@ -144,7 +144,7 @@ func (j *hostRules) compareReceiver() {
 		j.addFinding(capture+" and "+cli.Count(j.seen.fast, "Fast CNP"),
 			"the card sent no CNP, and Fast CNPs are the network's or not counted", sent)
 	case sent.n == 0 && marks.n > 0:
-		j.addFinding(capture, "the receiver's ECN is off, it saw marks and answered none", marks, sent)
+		j.addFinding(capture, "the receiver saw marks and sent no CNP: its ECN is off", marks, sent)
 	case sent.n == 0 && j.seen.answered > 0:
 		j.addFinding(capture, "the receiver's ECN is off", sent)
 	case sent.n == 0:
@@ -168,7 +168,7 @@ func (j *hostRules) compareSender() {
 		if ok {
 			counters = append(counters, got)
 		}
-		j.addFinding(capture, "the sender ignores CNPs, its ECN is off for some of its traffic", counters...)
+		j.addFinding(capture, "the sender ignores CNPs: its ECN is off for some of its traffic", counters...)
 	case ok && got.n == 0:
 		j.addFinding(capture, "they did not reach the sender, or its ECN is off", got)
 	}

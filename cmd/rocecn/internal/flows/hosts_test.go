@@ -91,7 +91,7 @@ func TestHostSays(t *testing.T) {
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":10`,
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":1671`, ``, ``,
 			[]string{"1661 CE in the capture, np_ecn_marked_roce_packets +1661, np_cnp_sent +0: " +
-				"the receiver's ECN is off, it saw marks and answered none"}},
+				"the receiver saw marks and sent no CNP: its ECN is off"}},
 		{"mlx5 that counts no marks", marked, receiver,
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":0`, `"np_cnp_sent":5,"np_ecn_marked_roce_packets":0`, ``, ``,
 			[]string{"1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off"}},
@@ -100,17 +100,18 @@ func TestHostSays(t *testing.T) {
 				"the receiver sends CNPs, the capture does not have them"}},
 		{"irdma", marked, receiver, `"cnpSent":1,"RxECNMrkd":1`, `"cnpSent":1,"RxECNMrkd":9`, ``, ``,
 			[]string{"1661 CE in the capture, RxECNMrkd +8, cnpSent +0: " +
-				"the receiver's ECN is off, it saw marks and answered none"}},
+				"the receiver saw marks and sent no CNP: its ECN is off"}},
 		{"soft-RoCE has no counter of CNPs", marked, receiver, `"out_of_seq_request":1`, `"out_of_seq_request":5`,
 			``, ``, nil},
 		{"a counter that was reset is no evidence", marked, receiver, `"np_cnp_sent":5`, `"np_cnp_sent":0`,
 			``, ``, nil},
 		{"the sender has not sent the marks", marked, sender, `"np_cnp_sent":5`, `"np_cnp_sent":5`, ``, ``, nil},
 		{"no timer", marked, sender, `"local_ack_timeout_err":5`, `"local_ack_timeout_err":5`, ``, ``,
-			[]string{"719 repeated after a timeout in the capture, local_ack_timeout_err +0: " +
+			[]string{"719 retransmitted after a timeout in the capture, local_ack_timeout_err +0: " +
 				"no timer of the host ran out, something that the capture does not have made it repeat"}},
 		{"timers", marked, sender, `"to_retransmits":5`, `"to_retransmits":8`, ``, ``,
-			[]string{"719 repeated after a timeout in the capture, to_retransmits +3: timers of the host ran out"}},
+			[]string{"719 retransmitted after a timeout in the capture, to_retransmits +3: " +
+				"timers of the host ran out"}},
 		{"pauses", marked, receiver, ``, ``, `"rx_prio3_pause":1,"rx_prio3_pause_duration":1,"tx_prio3_pause":1`,
 			`"rx_prio3_pause":3,"rx_prio3_pause_duration":9,"tx_prio3_pause":2`,
 			[]string{"no pause in the capture, rx_prio3_pause +2: the network stopped the host",
@@ -121,7 +122,7 @@ func TestHostSays(t *testing.T) {
 		{"CNPs ignored", "messages.pcap", "2001:db8:1::1", `"rp_cnp_handled":1,"rp_cnp_ignored":1`,
 			`"rp_cnp_handled":1,"rp_cnp_ignored":4`, ``, ``,
 			[]string{"1 CNP to it in the capture, rp_cnp_ignored +3, rp_cnp_handled +0: " +
-				"the sender ignores CNPs, its ECN is off for some of its traffic"}},
+				"the sender ignores CNPs: its ECN is off for some of its traffic"}},
 		{"CNPs in its name", "messages.pcap", "2001:db8:4::e", `"np_cnp_sent":1`, `"np_cnp_sent":1`, ``, ``,
 			[]string{"1 CE in the capture and 1 CNP from its address, np_cnp_sent +0: " +
 				"the card did not send them, another node did in its name"}},

@@ -243,7 +243,7 @@ func headline(s *flows.Snapshot, trouble, verdicts int) (l level, sentence, unde
 		return unknown, "No flow of RoCEv2 here", "no request is in the capture, or none is chosen"
 	}
 	return good, "Nothing is in trouble",
-		all + ": no packet is missing or repeated, and none was marked, refused or notified"
+		all + ": no packet is missing or retransmitted; no CE, NAK or notification"
 }
 
 // bounds returns when the first request and the last packet of a flow came.

@@ -164,13 +164,13 @@ func formatRemarks(f *flows.Flow) (all []string) {
 	default:
 		add(p.Late, "%d out of order")
 	}
-	add(c.NAK, "%d repeated after NAKs")
-	add(c.RNR, "%d repeated after RNR NAKs")
-	add(c.Read, "%d for the rest of a READ")
-	add(c.Timeout, "%d repeated after a timeout")
+	add(c.NAK, "%d retransmitted after NAKs")
+	add(c.RNR, "%d retransmitted after RNR NAKs")
+	add(c.Read, "%d retransmitted for the rest of a READ")
+	add(c.Timeout, "%d retransmitted after a timeout")
 	add(p.Copies, "%d copied by the network")
 	if p.Lives > 1 {
-		add(p.Lives, "%d lives")
+		add(p.Lives, "%d connections")
 	}
 	more := f.Answers
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble
@@ -224,9 +224,12 @@ func checksumName(answer string) string {
 
 // wrapParts joins words with commas into lines of this width.
 func wrapParts(words []string, width int) (lines []string) {
-	for _, word := range words {
-		last := len(lines) - 1
-		if last >= 0 && len(lines[last])+2+len(word) <= width {
+	for i, word := range words {
+		last, comma := len(lines)-1, 1
+		if i == len(words)-1 {
+			comma = 0
+		}
+		if last >= 0 && len(lines[last])+2+len(word)+comma <= width {
 			lines[last] += ", " + word
 			continue
 		}

@@ -298,9 +298,9 @@ func markText(m *flows.Mark) string {
 	case flows.MarkLate:
 		return fmt.Sprintf("PSN %d comes out of order", m.PSN)
 	case flows.MarkRetransmission:
-		return fmt.Sprintf("%d repeated from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
+		return fmt.Sprintf("%d retransmitted from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
 	case flows.MarkLife:
-		return fmt.Sprintf("a new life begins with PSN %d", m.PSN)
+		return fmt.Sprintf("a new connection begins with PSN %d", m.PSN)
 	case flows.MarkNAK:
 		name := "of a reserved code"
 		if int(m.NAK) < len(nakNames) {

@@ -28,7 +28,7 @@ var families = []family{
 		}
 		add(1, labels...)
 	}},
-	{"packets_total", "Requests captured, repeats included.", numberSamples("packets")},
+	{"packets_total", "Captured requests, including retransmissions.", numberSamples("packets")},
 	{"ip_bytes_total", "Octets of IP packets, by their length fields.", numberSamples("ip_octets")},
 	{"payload_bytes_total", "Octets of payload, without pad.", numberSamples("payload_octets")},
 	{"ecn_packets_total", "Requests by ECN field.", labelledSamples("ecn", "ecn.", ecnNames[:]...)},
@@ -38,11 +38,11 @@ var families = []family{
 		operationSamples(func(m flows.Messages) uint64 { return m.Complete })},
 	{"lives_total", "Connections of the flow.", numberSamples("lives")},
 	{"gaps_total", "Gaps in the PSNs.", numberSamples("psn.gaps")},
-	{"missing_packets_total", "PSNs that were passed over.", numberSamples("psn.missing")},
+	{"missing_packets_total", "Skipped PSNs.", numberSamples("psn.missing")},
 	{"late_packets_total", "Requests that filled a gap later.", numberSamples("psn.late")},
-	{"repeats_total", "Requests that were repeated, by cause.",
+	{"repeats_total", "Retransmitted requests, by cause.",
 		labelledSamples("cause", "repeats_by.", "nak", "rnr", "read", "timeout")},
-	{"missing_packets", "PSNs that nothing filled, by fate.",
+	{"missing_packets", "PSNs that never arrived, by fate.",
 		labelledSamples("fate", "psn.", "unseen", "lost", "unjudged")},
 	{"acks_total", "Acknowledgements.", numberSamples("acks")},
 	{"naks_total", "NAKs by code.", labelledSamples("code", "naks.", nakNames[:]...)},

@@ -102,7 +102,7 @@ func answerLoss(s *flows.Snapshot) question {
 	add(c.Read, " for the rest of a READ")
 	add(c.Timeout, " after a timeout")
 	if len(more) > 0 {
-		q.Detail = joinTexts(q.Detail, "repeated "+strings.Join(more, ", "))
+		q.Detail = joinTexts(q.Detail, "retransmitted "+strings.Join(more, ", "))
 	}
 	return q
 }

@@ -46,10 +46,10 @@ func TestQuestions(t *testing.T) {
 			f.Causes = flows.Retransmissions{NAK: 1, RNR: 2, Timeout: 3}
 		}, nil, 0, "2 packets lost", "3 lost or not captured, 4 not captured, as they were acknowledged, " +
 			"5 out of order; " +
-			"repeated 1 after NAKs, 2 after RNR NAKs, 3 after a timeout", bad},
+			"retransmitted 1 after NAKs, 2 after RNR NAKs, 3 after a timeout", bad},
 		{loss, func(f *flows.Flow) { f.PSN.Late = 7 }, nil, 0, "Nothing is missing", "7 out of order", good},
 		{loss, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.RNR = 1, 1 }, nil, 0, "Nothing is missing",
-			"repeated 1 after RNR NAKs", notable},
+			"retransmitted 1 after RNR NAKs", notable},
 		{congestion, func(f *flows.Flow) { f.ECN[rocev2.NotECT] = 200 }, nil, 0,
 			"Not to be said: no packet can be marked",
 			"all of them are sent as not ECN-capable", unknown},

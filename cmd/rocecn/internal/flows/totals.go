@@ -117,7 +117,7 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	one("ip_bytes_total", "Octets of requests, by the length fields of IP.", t.ipOctets)
 	many("ecn_requests_total", "Requests by ECN field.", "ecn", ecnNames[:], counts(t.ecn[:]))
 	c := &t.causes
-	many("repeats_total", "Requests that were repeated, by cause.", "cause",
+	many("repeats_total", "Retransmitted requests, by cause.", "cause",
 		[]string{"nak", "rnr", "read", "timeout"}, counts([]uint64{c.NAK, c.RNR, c.Read, c.Timeout}))
 	many("gaps", "Requests not captured in the flows that are held, by fate.", "fate",
 		[]string{"late", "unseen", "lost", "unjudged"}, counts([]uint64{t.late, t.unseen, t.lost, t.unjudged}))

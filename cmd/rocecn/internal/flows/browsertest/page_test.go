@@ -368,7 +368,7 @@ func TestMarks(t *testing.T) {
 	open(t, ctx, pageOf(t, capture))
 	start := wiretest.Must(time.Parse(time.RFC3339Nano, read[string](t, ctx, "data.start")))(t)
 	span := read[float64](t, ctx, "data.span")
-	title := regexp.MustCompile(`^frame (\d+), .*?: (?:(\d+) repeated)?`)
+	title := regexp.MustCompile(`^frame (\d+), .*?: (?:(\d+) retransmitted)?`)
 	seen := 0
 	for key, truth := range made.Flows {
 		flow := read[int](t, ctx, fmt.Sprintf(

@@ -60,7 +60,7 @@ const stroke = (kind, time, from, to, title) => drawn(kind, `M${x(time)} ${from}
 const markTitle = ([, time, frame, , , text]) => `frame ${frame}, +${shortTime(time)}: ${text}`;
 const ofKind = (marks, kind) => marks.filter(mark => mark[0] === kind);
 
-const psnKinds = [["gap", "passed over"], ["late", "out of order"], ["repeat", "repeated"], ["life", "new life"]];
+const psnKinds = [["gap", "missing"], ["late", "out of order"], ["repeat", "retransmitted"], ["life", "new connection"]];
 
 // psnLane draws the progress of the PSNs, with events on it.
 function psnLane(chart) {
@@ -199,7 +199,7 @@ const answerKinds = [
 
 const congestionKinds = [["ce", "CE", "ce"], ["cnps", "CNP", "cnp"]];
 const sequenceKinds = [
-  ["missing", "passed over", "gap"], ["late", "out of order", "late"], ["repeats", "repeated", "repeat"],
+  ["missing", "missing", "gap"], ["late", "out of order", "late"], ["repeats", "retransmitted", "repeat"],
 ];
 const refusalKinds = [["naks", "NAK", "nak"], ["rnrs", "RNR NAK", "rnr"], ["ppfc", "PPFC", "ppfc"]];
 
