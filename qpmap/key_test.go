@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/qplearn"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Every key comes back as it was given: an IPv4-mapped IPv6 address is no IPv4 address, on neither side.
@@ -36,3 +38,6 @@ func TestPublicKey(t *testing.T) {
 	_, err := m.SourceQP(Key{rocev2.FlowKey{Src: addrs[0], Dst: addrs[0], DestQP: 17 | 1<<24}, 0}, time.Time{})
 	require.ErrorIs(t, err, ErrUnknown, "a queue pair has 24 bits")
 }
+
+// QPs returns the map of queue pairs in m.
+func (m *Map) QPs() *qplearn.Map { return m.qps }

@@ -3,9 +3,12 @@ package rocev2
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
@@ -13,7 +16,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/stretchr/testify/require"
 )
 
 // hardwareCNP is a CNP that a ConnectX-4 Lx sent over IPv4, with its Ethernet
@@ -493,4 +495,114 @@ func TestValidate(t *testing.T) {
 		require.ErrorIs(t, p.Validate(), c.err, "%v", c.op)
 		require.Equal(t, c.err == nil, p.Validate() == nil, "%v", c.op)
 	}
+}
+
+// The texts of packets, flows and frames.
+func TestStrings(t *testing.T) {
+	var p Packet
+	require.NoError(t, p.DecodeEthernet(wiretest.Hex(t, send6)))
+	require.Equal(t,
+		"[fd77::2]:58177 > [fd77::1]:4791, RC SEND Only DestQP 0x000011 PSN 16777200 PKey 0xffff AckReq 1, 0 octets "+
+			"of payload", fmt.Sprint(p))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, 16 octets", fmt.Sprint(p.Datagram))
+	flow, ok := p.FlowKey()
+	require.True(t, ok)
+	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(flow))
+	p.BTH.Opcode = 0x81
+	flow, ok = p.FlowKey()
+	require.False(t, ok, "a notification")
+	require.Zero(t, flow)
+	var f Frame
+	require.False(t, f.Tunnelled())
+	require.Equal(t, "no flow: "+errFrame.Error(), fmt.Sprint(&f))
+	f.Decode(wiretest.Hex(t, send6), DecodeOptions{})
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(&f))
+	f.Decode(wrap(wire.ProtoIPv6, wiretest.Hex(t, send6)[14:]), DecodeOptions{Link: LinkIP})
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(&f))
+}
+
+// A verified packet is built with the same ICRC.
+func TestVerifyICRC(t *testing.T) {
+	var p Packet
+	require.NoError(t, p.DecodeIP(wrap(wire.ProtoHopByHop,
+		append(extension(wire.ProtoUDP), wiretest.Hex(t, send6)[54:]...))))
+	p.Coverage = icrc.Without
+	out := wiretest.Must(p.AppendBinary(nil))(t)
+	require.NoError(t, p.DecodeIP(out))
+	require.Equal(t, icrc.AsSent, p.Coverage)
+	c := wiretest.Must(p.VerifyICRC())(t)
+	require.Equal(t, icrc.Without, c)
+	again, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, out, again)
+	out[len(out)-1]++
+	_, err = p.VerifyICRC()
+	require.ErrorIs(t, err, rocecn.ErrICRC)
+	require.Equal(t, icrc.Without, p.Coverage, "as it was")
+	require.NoError(t, p.Decode(out[:len(out)-1], DecodeOptions{Link: LinkIP, Cut: true}))
+	_, err = p.VerifyICRC()
+	require.ErrorIs(t, err, errTruncated)
+}
+
+func TestAnswerable(t *testing.T) {
+	for _, good := range []string{"192.0.2.1", "10.0.0.1", "2001:db8::1", "fd77::1", "223.255.255.255"} {
+		require.NoError(t, CheckAnswerable(addr(good)), good)
+	}
+	for _, bad := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
+		"255.255.255.255", "169.254.1.1",
+		"::", "::1", "ff02::1", "fe80::1", "fe80::1%eth0", "::ffff:192.0.2.1"} {
+		require.ErrorIs(t, CheckAnswerable(addr(bad)), ErrNotReachable, bad)
+	}
+	var none Packet
+	require.ErrorIs(t, CheckAnswerable(none.Src), ErrNotReachable)
+}
+
+func TestSplit(t *testing.T) {
+	ethernet := "020000000002 020000000001 "
+	four := "4500001c 00004000 40fd0000 0a000101 0a000401 0102030405060708"
+	six := "60000000 00083b40 20010db8000100000000000000000001 20010db8000200000000000000000002 0102030405060708"
+	for _, c := range []struct {
+		name, link, ip, behind string
+		o                      DecodeOptions
+	}{
+		{"Ethernet, padded", ethernet + "0800", four, "00000000", DecodeOptions{}},
+		{"two tags", ethernet + "88a80009 81000007 86dd", six, "", DecodeOptions{}},
+		{"raw IPv4", "", four, "ff", DecodeOptions{Link: LinkIP}},
+		{"a header alone", "", "45000014 00004000 403b0000 0a000101 0a000401", "ff", DecodeOptions{Link: LinkIP}},
+		{"raw IPv6", "", six, "", DecodeOptions{Link: LinkIP}},
+		{"Linux cooked", "0000 0001 0006 020000000001 0000 86dd", six, "", DecodeOptions{Link: LinkSLL}},
+		{"loopback", "02000000", four, "", DecodeOptions{Link: LinkNull}},
+		{"cut", ethernet + "86dd", six[:90], "", DecodeOptions{Cut: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantLink, wantIP := wiretest.Hex(t, c.link), wiretest.Hex(t, c.ip)
+			b := slices.Concat(wantLink, wantIP, wiretest.Hex(t, c.behind))
+			link, ip, err := Split(b, c.o)
+			require.NoError(t, err)
+			require.Equal(t, wantLink, link)
+			require.Equal(t, wantIP, ip)
+			wiretest.NoAllocs(t, "Split", func() { _, _, _ = Split(b, c.o) })
+			if !c.o.Cut {
+				wiretest.Prefixes(t, b[:len(wantLink)+len(wantIP)], func(b []byte) error {
+					if len(b) == 0 && c.o.Link == LinkIP {
+						return wireerr.Truncated // no version, so neither header is cut
+					}
+					_, _, err := Split(b, c.o)
+					return err
+				})
+			}
+		})
+	}
+	for _, c := range []struct{ name, octets string }{
+		{"ARP", ethernet + "0806 0001"},
+		{"another version", ethernet + "0800 60000000"},
+		{"Total Length below 20", ethernet + "0800 45000013 00004000 40fd0000 0a000101 0a000401"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := Split(wiretest.Hex(t, c.octets), DecodeOptions{})
+			require.Error(t, err)
+		})
+	}
+	_, _, err := Split(nil, DecodeOptions{Link: LinkIP})
+	require.Error(t, err)
 }

@@ -1,7 +1,13 @@
 package incidents
 
 import (
+	"flag"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,4 +210,307 @@ func FuzzExplain(f *testing.F) {
 			}
 		}
 	})
+}
+
+var (
+	update = flag.Bool("update", false, "write the table in docs/triage.md anew")
+	dev    = flag.Int("development", 0, "show what is said of so many incidents that the rules were written with")
+)
+
+const (
+	incidents = 200
+	faultless = 12 // of these, without a fault
+	doubles   = 50 // two faults at the same time
+)
+
+// judgedSeed is that of the incidents that rules are judged by.
+const judgedSeed = 0x5EED_1123
+
+// make makes the n-th incident.
+func makeIncident(n int, judged bool) incident {
+	seed := uint64(1)
+	if judged {
+		seed = judgedSeed
+	}
+	s := &setting{rand.New(rand.NewPCG(seed, uint64(n))), judged}
+	w := newWire(s.Uint64())
+	in := incident{name: "quiet", truth: truth{}}
+	var chosen []maker
+	switch {
+	case n < faultless:
+	case n < faultless+doubles:
+		for len(chosen) < 2 {
+			m := makers[s.IntN(len(makers))]
+			if len(chosen) == 0 || chosen[0].cause != m.cause && (chosen[0].lab == nil || m.lab == nil) {
+				chosen = append(chosen, m)
+			}
+		}
+	default:
+		// Each cause as often as others, by whichever maker.
+		cause := triage.Cause((n - faultless - doubles) % 12)
+		var its []maker
+		for _, m := range makers {
+			if m.cause == cause {
+				its = append(its, m)
+			}
+		}
+		chosen = append(chosen, its[s.IntN(len(its))])
+	}
+	var names []string
+	for _, m := range chosen {
+		names = append(names, m.cause.String())
+		if m.lab != nil {
+			in.frames = m.lab(s, in.truth)
+		} else {
+			m.wire(s, w, in.truth)
+		}
+	}
+	background(s, w)
+	end := span
+	for _, m := range chosen {
+		switch {
+		case m.cause == triage.CauseTimedOut:
+			end = max(end, 2*span)
+		case m.cause == triage.CauseCNPUnheeded && m.wire != nil:
+			end = max(end, 3*span)
+		}
+	}
+	w.until(end)
+	in.frames = merged(in.frames, w.frames)
+	if len(names) > 0 {
+		in.name = strings.Join(names, " and ")
+	}
+	return in
+}
+
+var epoch = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+// explain returns the verdicts of triage for an incident.
+func explain(in *incident) []triage.Verdict {
+	table := flows.New(flows.Config{Evidence: true})
+	d := flows.Decoder{NoICRC: true}
+	var p flows.Packet
+	for i, f := range in.frames {
+		d.Decode(&p, f.octets, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(i+1), epoch.Add(f.at))
+	}
+	return triage.Explain(table.Snapshot())
+}
+
+// A judgement is the comparison of the verdicts with an incident.
+type judgement struct {
+	found truth // causes without symptoms, and the parties that they name
+	right bool
+	wrong []string // parties that had nothing to do with it
+}
+
+func compareVerdicts(in *incident, verdicts []triage.Verdict) (j judgement) {
+	j.found = truth{}
+	for _, v := range verdicts {
+		if v.Cause.IsSymptom() {
+			continue
+		}
+		j.found.add(v.Cause)
+		if v.Party != "" {
+			j.found.add(v.Cause, v.Party)
+			if !slices.Contains(in.truth[v.Cause], v.Party) {
+				j.wrong = append(j.wrong, fmt.Sprintf("%v: %s", v.Cause, v.Party))
+			}
+		}
+	}
+	j.right = len(j.wrong) == 0 && len(j.found) == len(in.truth)
+	for c, parties := range in.truth {
+		found, ok := j.found[c]
+		j.right = j.right && ok
+		for _, party := range parties {
+			j.right = j.right && slices.Contains(found, party)
+		}
+	}
+	return j
+}
+
+// TestDevelopment prints the verdicts for incidents that are not judged: -development 60 -v.
+func TestDevelopment(t *testing.T) {
+	right := 0
+	all := max(*dev, wiretest.Rounds(20))
+	for n := range all {
+		in := makeIncident(n, false)
+		verdicts := explain(&in)
+		j := compareVerdicts(&in, verdicts)
+		requireEvidence(t, &in, verdicts)
+		if j.right {
+			right++
+		} else if *dev > 0 {
+			t.Logf("%d %s: %v, %d frames", n, in.name, in.truth, len(in.frames))
+			for _, v := range verdicts {
+				t.Logf("    %v %s: %s", v.Cause, v.Party, v.Text)
+			}
+		}
+		require.Empty(t, j.wrong)
+	}
+	t.Logf("%d of %d", right, all)
+}
+
+// TestConfusion judges the rules by incidents that they were not written with.
+func TestConfusion(t *testing.T) {
+	wiretest.Alone(t)
+	counts := map[[2]string]int{}
+	right, wrong, total := 0, 0, 0
+	step := 1
+	if testing.Short() {
+		step = 10
+	}
+	for n := 0; n < incidents; n += step {
+		in := makeIncident(n, true)
+		verdicts := explain(&in)
+		requireEvidence(t, &in, verdicts)
+		j := compareVerdicts(&in, verdicts)
+		total++
+		if j.right {
+			right++
+		} else {
+			t.Logf("%d %s: %v, but %v", n, in.name, in.truth, j.found)
+		}
+		wrong += len(j.wrong)
+		require.Empty(t, j.wrong, "%d %s blames who is innocent", n, in.name)
+		confuse(counts, &in, &j)
+	}
+	t.Logf("%d of %d right", right, total)
+	require.GreaterOrEqual(t, right*100, 95*total, "%d of %d right", right, total)
+	if testing.Short() {
+		return
+	}
+	text := fmt.Sprintf("%d of %d incidents are diagnosed correctly, %d name an innocent party.\n\n%s",
+		right, total, wrong, confusion(counts))
+	requireDocumented(t, text)
+}
+
+const none = "nothing"
+
+// confuse counts the causes found for each true cause. Additional causes do not count.
+func confuse(counts map[[2]string]int, in *incident, j *judgement) {
+	var extra []string
+	for c := range j.found {
+		if _, ok := in.truth[c]; !ok {
+			extra = append(extra, c.String())
+		}
+	}
+	for c := range in.truth {
+		_, ok := j.found[c]
+		switch {
+		case ok:
+			counts[[2]string{c.String(), c.String()}]++
+		case len(extra) == 0:
+			counts[[2]string{c.String(), none}]++
+		default:
+			for _, b := range extra {
+				counts[[2]string{c.String(), b}]++
+			}
+			extra = nil
+		}
+	}
+	for _, b := range extra {
+		counts[[2]string{none, b}]++
+	}
+	if len(in.truth) == 0 && len(j.found) == 0 {
+		counts[[2]string{none, none}]++
+	}
+}
+
+// confusion writes the table: a row for each true cause, a column for each verdict.
+func confusion(counts map[[2]string]int) string {
+	var names []string
+	for c := range triage.CauseLost {
+		names = append(names, c.String())
+	}
+	names = append(names, none)
+	b := "| actual cause, and diagnosis: |"
+	for i := range names {
+		b += fmt.Sprintf(" %d |", i+1)
+	}
+	b += "\n|---|" + strings.Repeat("--:|", len(names)) + "\n"
+	for i, row := range names {
+		b += fmt.Sprintf("| %d %s |", i+1, row)
+		for _, column := range names {
+			if n := counts[[2]string{row, column}]; n > 0 {
+				b += fmt.Sprintf(" %d |", n)
+			} else {
+				b += " |"
+			}
+		}
+		b += "\n"
+	}
+	return b
+}
+
+// requireDocumented compares docs/triage.md with the table, or writes it.
+func requireDocumented(t *testing.T, text string) {
+	t.Helper()
+	const begin, end = "<!-- the table -->\n", "<!-- its end -->\n"
+	path := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "triage.md")
+	doc := wiretest.Must(os.ReadFile(path))(t)
+	before, rest, ok := strings.Cut(string(doc), begin)
+	require.True(t, ok)
+	is, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+text+end+after), 0o644))
+		return
+	}
+	require.Equal(t, text, is, "go test -run TestConfusion ./incidents -update, in lab")
+}
+
+// requireEvidence checks that each verdict names frames of the capture, and that they are the claimed evidence.
+func requireEvidence(t *testing.T, in *incident, verdicts []triage.Verdict) {
+	t.Helper()
+	for _, v := range verdicts {
+		require.NotEmpty(t, v.Text)
+		require.NotEmpty(t, v.Next)
+		require.NotEmpty(t, v.Filter)
+		require.False(t, v.Since.IsZero() || v.Until.Before(v.Since), "%v", v)
+		require.NotEmpty(t, v.Frames, "%v", v)
+		require.True(t, slices.IsSortedFunc(v.Frames, func(a, b triage.Frame) int {
+			return int(a.Number) - int(b.Number)
+		}))
+		for _, f := range v.Frames {
+			require.Positive(t, f.Number)
+			require.LessOrEqual(t, f.Number, uint64(len(in.frames)))
+			requireIs(t, in.frames[f.Number-1].octets, f.What, &v)
+		}
+	}
+}
+
+// requireIs reads a frame by hand.
+func requireIs(t *testing.T, b []byte, what string, v *triage.Verdict) {
+	t.Helper()
+	if be.Uint16(b[12:]) == 0x8808 {
+		require.Equal(t, "XOFF", what)
+		require.Contains(t, v.Party, mac6([6]byte(b[6:])))
+		return
+	}
+	class, bthAt := b[15], 14+20+8
+	if be.Uint16(b[12:]) == 0x86DD {
+		class, bthAt = b[14]<<4|b[15]>>4, 14+40+8
+		if b[20] == 60 || b[20] == 0 { // an extension header
+			bthAt += 8 + 8*int(b[14+40+1])
+		}
+	}
+	opcode := b[bthAt]
+	switch what {
+	case "CE":
+		require.EqualValues(t, 3, class&3)
+	case "not ECT":
+		require.Zero(t, class&3)
+	case "CNP", "Fast CNP":
+		require.EqualValues(t, 0x81, opcode)
+	case "RNR NAK":
+		require.EqualValues(t, 0x11, opcode)
+		require.EqualValues(t, 1, b[bthAt+12]>>5)
+	case "sequence NAK":
+		require.EqualValues(t, 0x11, opcode)
+		require.EqualValues(t, 0x60, b[bthAt+12])
+	case "proxy message", "notification", "after the first gap", "after the last gap":
+	default: // requests
+		require.Less(t, opcode, byte(0x05), what)
+	}
 }
