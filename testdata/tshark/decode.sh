@@ -1,10 +1,10 @@
 #!/bin/sh
-# decode.sh CAPTURE prints what tshark reads in a capture: a header line with
+# decode.sh CAPTURE prints the fields that tshark decodes in a capture: a header line with
 # the names of the fields, then one line a packet, tabs between the values and
-# commas between the values of a field that stands more than once.
+# commas between the values of a field that occurs more than once.
 #
 # The same tshark prints the same octets everywhere: it sees no settings of the
-# user, resolves no names, and guesses nothing about what RoCEv2 carries.
+# user, resolves no names, and does not guess the protocol in RoCEv2 payload.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

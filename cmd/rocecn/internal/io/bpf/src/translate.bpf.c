@@ -149,8 +149,8 @@ static __always_inline int reachable(const __u32 *address)
 }
 
 /*
- * A packet, whose fields masked by the ICRC are then set to ones. Masking once before the
- * loop, instead of in it, costs the verifier nothing.
+ * A packet, in which the fields masked by the ICRC are set to ones later. Masking before the
+ * loop, instead of in it, adds nothing to the work of the verifier.
  */
 struct scratch {
 	__u32 words[128];
