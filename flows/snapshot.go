@@ -18,7 +18,7 @@ type Snapshot struct {
 
 // Snapshot returns the reports of all flows with requests, unmatched answers and links.
 func (t *Table) Snapshot() *Snapshot {
-	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.stats}
+	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats()}
 	for id := range t.streams.All() {
 		t.reportTo(s, t.streams.Value(id))
 	}

@@ -80,6 +80,9 @@ type Stats struct {
 	Others     uint64 // packets that are neither RoCEv2 nor a message of one of the drafts
 	Broken     uint64 // invalid RoCEv2 packets and messages
 	DroppedPFC uint64 // PFC frames dropped because of too many source addresses
+	// Unlearned counts packets whose evidence for queue pairs was not kept because the tables for it, which grow with
+	// Config.MaxFlows, were full. Flows may lack a source queue pair because of that.
+	Unlearned uint64
 	// Truncated counts packets that lack required fields because of the snapshot length. Packets with a
 	// complete BTH are counted in their flows nevertheless. SnapLength is the snapshot length that
 	// all of them would have needed, in octets; 0 if none was truncated.
@@ -102,7 +105,7 @@ func New(c Config) *Table {
 		serieses: seriesPools{maxFine: maxFineSeries}, labels: newLabels(), links: map[[6]byte]*link{},
 		pauses: map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
-			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,
+			MaxPairs: 2 * c.MaxFlows, MaxPending: c.MaxFlows, Grow: true,
 			Ports: true, // safe here because no notification is sent
 			Seed:  c.Seed,
 		}),
@@ -110,7 +113,11 @@ func New(c Config) *Table {
 }
 
 // Stats counts the packets observed so far.
-func (t *Table) Stats() Stats { return t.stats }
+func (t *Table) Stats() Stats {
+	s, learned := t.stats, t.pairs.Stats()
+	s.Unlearned = learned.Unlearned + learned.Full
+	return s
+}
 
 // Observe records a packet with its frame number and capture time. Packets must be in capture
 // order, but times may step back.

@@ -139,7 +139,7 @@ func (n *Network) createRoles(ctx context.Context) error {
 		h.role = newHostRole(h, into[i])
 	}
 	if (n.cfg.Variant == Proxy || n.cfg.Variant == FCN) && !n.cfg.Cold {
-		n.roles.learned = qpmap.New(qpmap.Config{})
+		n.roles.learned = qpmap.New(qpmap.Config{Grow: true})
 		for _, f := range n.flows {
 			n.learnPair(f)
 		}

@@ -51,10 +51,11 @@
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
 // Config.Idle are forgotten, the pairs of both directions of a connection together.
-// [New] allocates all memory, 16 MB with the defaults and 176 octets for each further
+// [New] allocates all memory, 43 MB with the defaults and 632 bytes for each further
 // pair, or with Config.Grow it is allocated as needed. A full table evicts the pair used
 // longest ago, first among those that no data has confirmed; never one that is given,
-// or is confirmed and in use.
+// or is confirmed and in use. If MaxOpen flows have votes but no pair yet, further flows
+// have to wait until these have one; Stats.Unlearned counts their packets.
 //
 // A Map is not safe for concurrent use: use one for each core.
 //

@@ -561,9 +561,9 @@ func TestMemory(t *testing.T) {
 		require.LessOrEqual(t, measured, documented*1.0001)
 		require.Greater(t, measured, documented*0.9)
 	}
-	is(16e6, float64(size(qpmap.Config{})))
+	is(43e6, float64(size(qpmap.Config{})))
 	few, many := size(qpmap.Config{MaxPairs: 1 << 12}), size(qpmap.Config{MaxPairs: 1 << 16})
-	is(176, float64(many-few)/(1<<16-1<<12))
+	is(630, float64(many-few)/(1<<16-1<<12))
 	require.Less(t, size(qpmap.Config{Grow: true, MaxOpen: 2}), uint64(16<<10))
 }
 

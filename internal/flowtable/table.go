@@ -210,6 +210,9 @@ func (t *Table[K, V]) Oldest(list uint32) uint32 {
 	return t.Newer(list)
 }
 
+// Pick returns the id of the value of a full table that r chooses.
+func (t *Table[K, V]) Pick(r uint64) uint32 { return lists + uint32(r%uint64(t.len)) }
+
 // Newer returns the id of the next newer value of the same list, 0 for the newest.
 func (t *Table[K, V]) Newer(id uint32) uint32 {
 	if id = t.entry(id).newer; id < lists {

@@ -9,7 +9,7 @@ import (
 type Config struct {
 	MaxPairs   int           // pairs, one for each direction: 65,536
 	MaxPending int           // CM exchanges: 4,096
-	MaxOpen    int           // flows without a pair: 4,096; 16 requests under way for each, on average
+	MaxOpen    int           // flows without a pair, two for each connection: MaxPairs; 8 to 64 requests in flight for each
 	Idle       time.Duration // time without a packet after which an entry is forgotten: 10 minutes
 	MinVotes   int           // votes that a pair needs: 3
 	Ratio      int           // votes of a pair for each vote of the next candidate: 2
@@ -29,11 +29,14 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	for field, value := range map[*int]int{
-		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MaxOpen: 4096, &c.MinVotes: 3, &c.Ratio: 2,
+		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MinVotes: 3, &c.Ratio: 2,
 	} {
 		if *field <= 0 {
 			*field = value
 		}
+	}
+	if c.MaxOpen <= 0 {
+		c.MaxOpen = c.MaxPairs
 	}
 	if c.Idle <= 0 {
 		c.Idle = 10 * time.Minute

@@ -67,12 +67,21 @@ func (e *Entry) agrees() bool {
 // questioned reports whether there is evidence for another pair of the same flow.
 func (e *Entry) questioned() bool { return e.contested || e.rival != 0 || e.shared }
 
+// beginContest records evidence for another pair of the same flow.
+func (m *Map) beginContest(e *Entry) { e.contest, m.contest = m.now(), m.now() }
+
 // sinceContest returns the time since the last evidence for another pair.
-func (e *Entry) sinceContest(now int32) time.Duration {
-	if e.contest == 0 {
+func (e *Entry) sinceContest(now int32) time.Duration { return since(e.contest, now) }
+
+// sinceContest returns the time since the last evidence for another pair of any flow.
+func (m *Map) sinceContest() time.Duration { return since(m.contest, m.now()) }
+
+// since returns the time since a moment, the longest one if the moment is 0 for never.
+func since(then, now int32) time.Duration {
+	if then == 0 {
 		return math.MaxInt64
 	}
-	return time.Duration(uint32(now-e.contest)) << 20
+	return time.Duration(uint32(now-then)) << 20
 }
 
 func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
@@ -125,7 +134,9 @@ func (m *Map) mate(e *Entry) *Entry {
 func (m *Map) drop(e *Entry) {
 	if mate := m.mate(e); mate != nil && mate != e && mate.From != BasisGiven {
 		if mate.agrees() {
-			m.openFlow(m.pairs.Key(mate.id)).pass(bth.CNP, 0) // no pair explains the packet, as its own is forgotten
+			if f := m.openFlow(m.pairs.Key(mate.id)); f != nil {
+				f.pass(bth.CNP, 0) // no pair explains the packet, as its own is forgotten
+			}
 		}
 		m.pairs.Remove(mate.id)
 	}
@@ -168,7 +179,8 @@ func (m *Map) confirm(e, mate *Entry, answered bool) {
 		if e.voted && answered {
 			e.voted = false
 			if f := m.open.find(m.pairs.Key(e.id)); f != nil {
-				f.votes, f.byPort = ballots{}, ballots{}
+				f.votes, f.byPort, f.list = ballots{}, ballots{}, noVotes
+				m.open.Renew(f.id, noVotes)
 			}
 		}
 	}

@@ -164,18 +164,20 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	m.unanswered = min(m.unanswered, 1<<16) + 1
 	for _, l := range [...]*link{&forth, &back} {
 		if e := m.find(&l.key); e != nil {
-			e.challenge(l, m.now())
+			m.challenge(e, l)
 			other := &back
 			if l == other {
 				other = &forth
 			}
 			if mate := m.mate(e); l.pair.SrcQP != e.SrcQP && mate != nil &&
 				mate.life.contains(other.pair.life.next, e.Transport) {
-				e.shared, e.contest = true, m.now()
+				e.shared = true
+				m.beginContest(e)
 			}
 		}
-		f := m.openFlow(&l.key)
-		f.named, f.begun, f.start = true, false, l.pair.life.next
+		if f := m.openFlow(&l.key); f != nil {
+			f.named, f.begun, f.start = true, false, l.pair.life.next
+		}
 	}
 }
 
@@ -183,10 +185,11 @@ func (m *Map) propose(x *exchange, id *numbered) {
 // its first PSN is that of the pair's life: some hosts begin each connection with
 // the same PSN. With any other first PSN its requests would almost certainly be
 // outside the life, and so show by themselves.
-func (e *Entry) challenge(l *link, now int32) {
+func (m *Map) challenge(e *Entry, l *link) {
 	psn := l.pair.life.next
 	if d := distance(e.life.first, psn); l.pair.SrcQP != e.SrcQP && e.life.known && -late <= d && d <= late {
-		e.rival, e.rivalPSN, e.contest = l.pair.SrcQP, psn, now
+		e.rival, e.rivalPSN = l.pair.SrcQP, psn
+		m.beginContest(e)
 		e.overlaps = e.life.requests == 0 || distance(e.life.next, psn) <= 0
 	}
 }

@@ -14,9 +14,10 @@ import (
 
 // A Map has the learned pairs. Make one with [New].
 type Map struct {
-	cfg   Config
-	clock clock
-	stats Stats
+	cfg    Config
+	clock  clock
+	random *rand.PCG // the same for all seeds, so that full tables give the same results
+	stats  Stats
 
 	pairs     table[Entry]
 	pending   exchanges[exchange]
@@ -25,6 +26,7 @@ type Map struct {
 	recent    recent
 	ports     recent       // the same by UDP source port, with Config.Ports
 	users     [ways]uint32 // see Asked
+	contest   int32        // moment of the last evidence against any pair; 0 never
 
 	unanswered uint32 // CM exchanges that contradicted pairs in use since the last one that was answered: see flood
 
@@ -41,14 +43,15 @@ func New(cfg Config) *Map {
 	m := &Map{
 		cfg:       cfg,
 		clock:     clock{ticks: 1 << 20},
+		random:    rand.NewPCG(0, 0),
 		pairs:     newTable[Entry](cfg.MaxPairs, cfg.Grow),
 		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
 		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
-		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow),
+		recent:    newRecent(entriesPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow),
 	}
 	if cfg.Ports {
-		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow)
+		m.ports = newRecent(entriesPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow)
 	}
 	return m
 }
@@ -76,8 +79,8 @@ func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 	return int(m.learnedCount)
 }
 
-// requestsPerFlow is the average number of remembered requests for each of MaxOpen flows.
-const requestsPerFlow = 16
+// entriesPerFlow is the average number of entries of remembered requests for each of MaxOpen flows.
+const entriesPerFlow = 8
 
 // managementQP is the higher of the two queue pairs, 0 and 1, that carry only
 // management datagrams.

@@ -7,6 +7,7 @@ import "github.com/rocecn/rocecn/bth"
 // vote for a as source of the flow to B, and for the flow's receiver as source of the
 // responses to a.
 type open struct {
+	id, list      uint32 // in the table
 	seen          int64
 	requested     int32  // moment of the last request
 	next          uint32 // expected after the last requests that followed one another
@@ -22,30 +23,73 @@ type open struct {
 
 const maxRun = 1<<16 - 1
 
-// openFlow returns the open flow of this key. It makes one if needed, in a full
-// table in the place of the one used longest ago: a pointer to another open flow
-// may not be kept across the call. openBoth is for two.
+// The lists of the table of open flows.
+const (
+	noVotes  = 0
+	hasVotes = 1
+)
+
+// openFlow returns the open flow of this key, nil if there is no room for it. It makes one if
+// needed, for which another one may make room: a pointer to that may not be kept across the call.
+// openBoth is for two.
 func (m *Map) openFlow(k *key) *open {
 	hash := k.Hash(m.open.Seed)
 	f, id := m.open.Find(k, hash)
-	if f == nil {
-		f = m.open.Value(m.open.AddOrEvict(k, hash))
-	} else {
-		if m.past(f.seen) {
-			*f = open{}
+	switch {
+	case f == nil:
+		if m.open.Full() && !m.evictOpen() {
+			m.stats.Unlearned++
+			return nil
 		}
-		m.open.Renew(id, 0)
+		id = m.open.Add(k, hash, noVotes)
+		f = m.open.Value(id)
+		f.id = id
+	case m.past(f.seen):
+		*f = open{id: id}
+		fallthrough
+	default:
+		m.open.Renew(id, f.list)
 	}
 	f.seen = m.clock.ticks
 	return f
 }
 
-// openBoth returns the open flows of both directions, nil for a queue pair that
-// sends to itself.
+// evictOpen makes room in a full table of open flows, and reports whether it did. The flow without
+// votes that was used longest ago makes room. If all flows have votes, one that is idle does, or now
+// and then a random one: so neither do many flows that take turns evict one another before they have
+// enough votes, nor do flows that never get enough keep all others out.
+func (m *Map) evictOpen() bool {
+	id := m.open.Oldest(noVotes)
+	if id == 0 {
+		id = m.open.Oldest(hasVotes)
+		if n := m.random.Uint64(); !m.past(m.open.Value(id).seen) {
+			if n%refusals != 0 {
+				return false
+			}
+			id = m.open.Pick(n / refusals)
+			m.stats.Unlearned++
+		}
+	}
+	m.open.Remove(id)
+	return true
+}
+
+// refusals is the average number of times that a full table of open flows with votes refuses another
+// flow before a random one makes room for it.
+const refusals = 256
+
+// openBoth returns the open flows of both directions for a vote. It returns nil if there is no room
+// for both, and for a queue pair that sends to itself.
 func (m *Map) openBoth(forth, back *key) (f, g *open) {
-	f = m.openFlow(forth) // the newest, and so none that makes room for the other: there are two at least
-	if g = m.openFlow(back); f == g {
+	if f = m.openFlow(forth); f != nil {
+		g = m.openFlow(back)
+	}
+	if g == nil || f == g { // the same flow, or one that has made room for the other
 		return nil, nil
+	}
+	for _, f := range [...]*open{f, g} {
+		f.list = hasVotes
+		m.open.Renew(f.id, hasVotes)
 	}
 	return f, g
 }
@@ -105,12 +149,13 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 	if t == bth.TransportUC {
 		return // UC has no responses that could vote
 	}
-	m.recent.add(k, o.PSN, t, 0, now, long)
+	join := min(long/8, m.sinceContest()) // so that all requests of an entry are from after a contest, or from before it
+	m.recent.add(k, o.PSN, t, 0, now, long, join)
 	if least, _ := o.psns(mtu); least > 1 { // a READ: the next request has the PSN after its last one
-		m.recent.add(k, (o.PSN+least-1)&psnMask, t, 0, now, long)
+		m.recent.add(k, (o.PSN+least-1)&psnMask, t, 0, now, long, join)
 	}
 	if m.cfg.Ports {
-		m.ports.add(k, o.PSN, t, o.SrcPort, now, long)
+		m.ports.add(k, o.PSN, t, o.SrcPort, now, long, join)
 	}
 }
 
@@ -118,6 +163,9 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 // pair, and returns the path MTU, 0 if not known.
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	f := m.openFlow(k)
+	if f == nil {
+		return 0
+	}
 	if named, start, run := m.begins(k, f, o); named != 0 {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, named, run, o) {
@@ -125,7 +173,9 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 			if e := m.find(k); e != nil && m.followPair(e, o) {
 				return e.MTU
 			}
-			f = m.openFlow(k)
+			if f = m.openFlow(k); f == nil {
+				return 0
+			}
 		}
 	}
 	f.follow(o, m.now())
@@ -226,7 +276,8 @@ func (m *Map) followPair(e *Entry, o *Observation) bool {
 		return false
 	default:
 		if !e.contested && e.rivals(o.PSN) {
-			e.contested, e.contest = true, m.now() // only an answer can show the sender of the request
+			e.contested = true // only an answer can show the sender of the request
+			m.beginContest(e)
 		}
 		if e.life.requests == 0 && e.From == BasisCM {
 			// They begin with the announced PSN, unless the request before it was seen, too.

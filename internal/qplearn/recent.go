@@ -1,6 +1,7 @@
 package qplearn
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -9,34 +10,44 @@ import (
 )
 
 // recent remembers the requests of the last seconds by addresses, domain and PSN, to find the flows
-// that used the PSN of a response. A new request replaces the oldest of the four in its set. If an
-// answer to that one may still come, the set remembers that it no longer knows all flows that used
-// its PSN. It does so for the last four such PSNs, so that an attacker cannot make the set useless
-// by requests of many PSNs.
+// that used the PSN of a response. A request has a bit in the entry of its flow and block of PSNs.
+// A new entry replaces the oldest of the four in its set. If an answer to that one may still come,
+// the sets grow, up to a maximum; then the set remembers that it no longer knows all flows that used
+// its PSNs. It does so for the last four such entries, so that an attacker cannot make the set
+// useless by requests of many PSNs.
 type recent struct {
 	seed uint64
-	sets flowtable.Sets[request]
-	most int // requests, if the sets are still to be allocated
+	sets flowtable.Sets[requests]
+	most int // entries that the sets may have
 }
 
 const ways = 4
 
-type request struct {
-	flow    uint32  // hash of addresses, domain and transport; 0: free
-	at      int32   // moment
-	qp, psn [3]byte // little endian
-	gone    uint16  // mark of one that was replaced, in whichever place of the set; 0: none
+// blockBits is the number of PSN bits that requests in the same entry differ in.
+const blockBits = 3
+
+// requests are requests of a flow with PSNs of one block that were seen at almost the same time.
+type requests struct {
+	at    int32  // moment of the last one
+	block        // of the addresses, domain, transport, and the PSN without its lower bits
+	gone  uint16 // mark of an entry that was replaced, in whichever place of the set; 0: none
+	qp    octets
+	psns  uint8 // bit n: the PSN with the lower bits n was used; 0: the entry is free
 }
 
-func octets(n uint32) [3]byte { return [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
+// A block is a hash of 48 bits: equal ones of different flows or PSNs are unlikely among millions.
+type block [3]uint16
 
-func number(b [3]byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+// octets are a number of 24 bits, little endian.
+type octets [3]byte
 
-// mark returns a mark for the requests of all flows between the same addresses with the same PSN:
-// two others have the same mark in one of 65,535 cases.
-func (q *request) mark() uint16 {
-	return max(uint16((q.flow^number(q.psn))*0x9E3779B1>>16), 1)
-}
+func octetsOf(n uint32) octets { return octets{byte(n), byte(n >> 8), byte(n >> 16)} }
+
+func (b octets) number() uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+
+// mark returns a mark for the requests of a block: two others have the same one in one of 65,535
+// cases.
+func (b block) mark() uint16 { return max(b[0], 1) }
 
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
@@ -44,53 +55,89 @@ func moment(ticks int64) int32 { return int32(ticks >> 20) }
 // within reports whether the moment then is at most d before now.
 func within(d time.Duration, then, now int32) bool { return uint64(uint32(now-then)) <= uint64(d>>20) }
 
-// newRecent returns a recent for this many requests; with lazy it allocates at the
-// first one.
-func newRecent(requests int, seed uint64, lazy bool) recent {
-	if lazy {
-		return recent{seed, flowtable.NewSets[request](ways), requests}
+// newRecent returns a recent of at most this many entries; with grow it allocates them as needed.
+func newRecent(entries int, seed uint64, grow bool) recent {
+	if grow {
+		return recent{seed, flowtable.NewSets[requests](ways), entries}
 	}
-	return recent{seed, flowtable.NewSets[request](requests), 0}
+	return recent{seed, flowtable.NewSets[requests](entries), 0}
 }
 
-// find returns the hash that k's flow has in common with all flows between the same
-// addresses, and the set of its requests with this PSN. The UDP source port is part
-// of the hash; it is 0 where ports do not count.
-func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
-	h := k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)
-	_, set = r.sets.Find(hash.Mix(h^uint64(psn), r.seed|1))
-	return uint32(h>>32) | 1, set
+// find returns an entry with the request of k's flow with this PSN, and its set. All flows between
+// the same addresses have the same one. The UDP source port is part of the hash; it is 0 where ports
+// do not count.
+func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (q requests, set *[ways]requests) {
+	h := hash.Mix(k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)^uint64(psn>>blockBits), r.seed|1)
+	q = requests{block: block{uint16(h), uint16(h >> 16), uint16(h >> 32)}, psns: 1 << (psn & (1<<blockBits - 1))}
+	return q, r.setOf(q.block)
 }
 
-// add remembers a request of k's flow. Requests longer ago than long expect no answer
-// any more.
-func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) {
-	if r.most != 0 {
-		r.sets, r.most = flowtable.NewSets[request](r.most), 0
-	}
-	flow, set := r.find(k, psn, t, port)
-	q := request{flow: flow, at: now, qp: octets(k.DestQP()), psn: octets(psn)}
-	victim := &set[0]
-	for i := range set {
-		w := &set[i]
-		if w.flow == flow && w.psn == q.psn && w.qp == q.qp { // the same again
-			w.at = now
-			return
+// setOf returns the set of a block.
+func (r *recent) setOf(b block) *[ways]requests {
+	_, set := r.sets.Find(uint64(b[2])<<32 | uint64(b[1])<<16 | uint64(b[0]))
+	return set
+}
+
+// add remembers a request of k's flow. Requests longer ago than long expect no answer any more. A
+// request has the entry of one that was seen at most join ago, if that has one of the same block.
+func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long, join time.Duration) {
+	q, set := r.find(k, psn, t, port)
+	q.at, q.qp = now, octetsOf(k.DestQP())
+	for {
+		victim, rivals := &set[0], 0
+		for i := range set {
+			w := &set[i]
+			same := w.psns != 0 && w.block == q.block
+			if same && w.qp == q.qp && within(join, w.at, now) {
+				w.at = now
+				w.psns |= q.psns
+				return
+			}
+			if same {
+				rivals++
+			}
+			if w.psns == 0 || victim.psns != 0 && uint32(now-w.at) > uint32(now-victim.at) {
+				victim = w
+			}
 		}
-		if w.flow == 0 || victim.flow != 0 && uint32(now-w.at) > uint32(now-victim.at) {
-			victim = w
+		if victim.psns != 0 {
+			missed := within(long, victim.at, now)
+			if missed && rivals < ways && r.grow() { // otherwise more sets would not help
+				set = r.setOf(q.block)
+				continue
+			}
+			lose(set, victim, missed)
 		}
+		q.gone = victim.gone
+		*victim = q
+		return
 	}
-	if victim.flow != 0 {
-		lose(set, victim, within(long, victim.at, now))
-	}
-	q.gone = victim.gone
-	*victim = q
 }
 
-// lose remembers that the oldest request of a set is replaced while an answer may still come. If
-// none may, none may for the requests that were replaced before either.
-func lose(set *[ways]request, oldest *request, missed bool) {
+// grow doubles the number of sets, and reports whether there was room for that.
+func (r *recent) grow() bool {
+	old := r.sets.All
+	if ways*len(old) >= r.most {
+		return false
+	}
+	r.sets = flowtable.NewSets[requests](2 * ways * len(old))
+	for i := range old {
+		for j := range old[i] {
+			q := &old[i][j]
+			for half := range 2 { // the two that a set becomes
+				r.sets.All[2*i+half][j].gone = q.gone
+			}
+			if q.psns != 0 {
+				r.setOf(q.block)[j] = *q
+			}
+		}
+	}
+	return true
+}
+
+// lose remembers that the oldest entry of a set is replaced while an answer may still come. If none
+// may, none may for the entries that were replaced before either.
+func lose(set *[ways]requests, oldest *requests, missed bool) {
 	mark, at := oldest.mark(), oldest
 	for i := range set {
 		switch w := &set[i]; {
@@ -113,14 +160,14 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	qps [ways]uint32, n int, all bool,
 ) {
 	forth := k.Reversed(0)
-	flow, set := r.find(&forth, psn, t, port)
-	q := request{flow: flow, psn: octets(psn)}
+	q, set := r.find(&forth, psn, t, port)
 	mark := q.mark()
 	all = true
 	for i := range set {
 		w := &set[i]
-		if w.flow == flow && w.psn == q.psn && within(long, w.at, now) {
-			qps[n] = number(w.qp)
+		if w.block == q.block && w.psns&q.psns != 0 && within(long, w.at, now) &&
+			!slices.Contains(qps[:n], w.qp.number()) {
+			qps[n] = w.qp.number()
 			n++
 		}
 		all = all && w.gone != mark
@@ -135,10 +182,11 @@ func (m *Map) used(k *key, psn uint32, t bth.Transport) bool {
 
 // has reports whether k's flow used a PSN at most long ago.
 func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
-	flow, set := r.find(k, psn, t, 0)
-	own, qp := octets(psn), octets(k.DestQP())
+	q, set := r.find(k, psn, t, 0)
+	qp := octetsOf(k.DestQP())
 	for i := range set {
-		if w := &set[i]; w.flow == flow && w.psn == own && w.qp == qp && within(long, w.at, now) {
+		w := &set[i]
+		if w.block == q.block && w.psns&q.psns != 0 && w.qp == qp && within(long, w.at, now) {
 			return true
 		}
 	}

@@ -148,7 +148,7 @@ func TestReplaced(t *testing.T) {
 		_, n, all := r.users(flow(99), psn, bth.TransportRC, 0, now, time.Second)
 		return n, all
 	}
-	add := func(qp, psn uint32, now int32) { r.add(flow(qp), psn, bth.TransportRC, 0, now, time.Second) }
+	add := func(qp, psn uint32, now int32) { r.add(flow(qp), psn, bth.TransportRC, 0, now, time.Second, 0) }
 	check := func(psn uint32, now int32, n int, all bool) {
 		t.Helper()
 		gotN, gotAll := users(psn, now)
@@ -189,7 +189,7 @@ func TestReplaced(t *testing.T) {
 func TestOldestRequestGoes(t *testing.T) {
 	r, k := newRecent(ways, 1, false), key{QP: 17}
 	for psn := range uint32(20) {
-		r.add(&k, psn, bth.TransportRC, 0, int32(psn), time.Second)
+		r.add(&k, psn, bth.TransportRC, 0, int32(psn), time.Second, 0)
 		for old := range psn + 1 {
 			has := r.has(&k, old, bth.TransportRC, int32(psn), time.Second)
 			require.Equal(t, psn-old < ways, has, "%d, %d", psn, old)

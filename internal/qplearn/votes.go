@@ -2,7 +2,6 @@ package qplearn
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -177,7 +176,9 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 			return
 		}
 	}
-	m.openFlow(k).pass(o.Opcode, o.PSN)
+	if f := m.openFlow(k); f != nil {
+		f.pass(o.Opcode, o.PSN)
+	}
 	if o.continues() {
 		return // its PSN is within the READ's range, but is not the READ's own
 	}
@@ -199,17 +200,15 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 		}
 	}
 	if m.cfg.Ports {
-		m.observePort(o, k, users[:n])
+		m.observePort(o, k)
 	}
 }
 
-// observePort learns from a response that has the UDP source port of some of the flows
-// that used its PSN, of which users are all or a few. Where all of them have that port it
-// says nothing.
-func (m *Map) observePort(o *Observation, k *key, users []uint32) {
+// observePort learns from a response that has the UDP source port of some of the flows that used its
+// PSN. Where all of them have that port, its votes are the same as without it.
+func (m *Map) observePort(o *Observation, k *key) {
 	same, n, all := m.ports.users(k, o.PSN, o.Opcode.Transport(), o.SrcPort, m.now(), m.clock.answerTime())
-	differs := func(qp uint32) bool { return !slices.Contains(same[:n], qp) }
-	if !all || !slices.ContainsFunc(users, differs) {
+	if !all {
 		return
 	}
 	for _, qp := range same[:n] {
@@ -451,7 +450,8 @@ func (m *Map) question(e *Entry, c *candidate, o *Observation) {
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows())
 	if agreed && !e.contested && e.life.spans(o.PSN, o.Opcode.Transport()) {
-		e.contested, e.contest = true, m.now()
+		e.contested = true
+		m.beginContest(e)
 	}
 }
 

@@ -216,8 +216,8 @@ func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, print fun
 	for i := range s.Links {
 		write(pfcLineOf(&s.Links[i], during))
 	}
-	if e := &s.Evicted; anyEvicted(e) {
-		write(evictedLineOf(e))
+	if line := evictedLineOf(s); line != nil {
+		write(line)
 	}
 	return err
 }
@@ -239,6 +239,10 @@ func (a *accountant) printSummary(w io.Writer, r *reader) {
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
 		fmt.Fprintf(w, "; no room for %s with %s", cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"))
+	}
+	if s.Unlearned > 0 {
+		fmt.Fprintf(w, "; queue pairs may be missing: the tables were full for %s (-max-flows)",
+			cli.Count(s.Unlearned, "packet"))
 	}
 	if r.inputs.Live {
 		fmt.Fprintf(w, ", %d dropped by the kernel", r.dropped)

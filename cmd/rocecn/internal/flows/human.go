@@ -97,6 +97,10 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
 			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
 	}
+	if n := s.Stats.Unlearned; n > 0 {
+		b = h.colourText(b, "unlearned", yellow)
+		b = fmt.Appendf(b, "  queue pairs may be missing: the tables were full for %s: -max-flows\n", cli.Count(n, "packet"))
+	}
 	return b
 }
 

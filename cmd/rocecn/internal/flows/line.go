@@ -278,13 +278,20 @@ type evictedLine struct {
 	Flows    uint64 `json:"flows"`
 	Packets  uint64 `json:"packets"`
 	IPOctets uint64 `json:"ip_octets"`
+	// Unlearned is the number of packets whose evidence for queue pairs was not kept.
+	Unlearned uint64 `json:"unlearned,omitempty"`
 	countedLine
 }
 
 func anyEvicted(e *flows.Evicted) bool { return e.Flows > 0 || e.Answers.Total() > 0 }
 
-func evictedLineOf(e *flows.Evicted) *evictedLine {
-	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLineOf(&e.Answers)}
+// evictedLineOf returns nil if no table was full.
+func evictedLineOf(s *flows.Snapshot) *evictedLine {
+	e := &s.Evicted
+	if !anyEvicted(e) && s.Stats.Unlearned == 0 {
+		return nil
+	}
+	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, s.Stats.Unlearned, countedLineOf(&e.Answers)}
 }
 
 // varyingFields names the fields that differ between the requests of a flow.

@@ -40,7 +40,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	i.decoder.outer = *outer
 	if *pairs {
-		i.decoder.pairs = qpmap.New(qpmap.Config{Seed: i.inputs.Seed()})
+		i.decoder.pairs = qpmap.New(cli.LearnConfig(i.inputs.Seed(), false))
 	}
 	i.printer = &humanPrinter{w: i.out, all: *all}
 	if *asJSON {

@@ -36,7 +36,7 @@ type row struct {
 }
 
 func newTable(seed uint64) *table {
-	return &table{qps: qpmap.New(qpmap.Config{Ports: true, Seed: seed}), rows: map[rowKey]*row{},
+	return &table{qps: qpmap.New(cli.LearnConfig(seed, true)), rows: map[rowKey]*row{},
 		unknown: map[rocev2.FlowKey]*row{}}
 }
 
@@ -123,4 +123,7 @@ func (t *table) printSummary(w io.Writer, packets int) {
 	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %s%d in datagrams; %s without one\n",
 		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"),
 		by[qpmap.BasisCM], by[qpmap.BasisVotes], port, by[qpmap.BasisUD], cli.Count(len(t.unknown), "flow"))
+	if s := t.qps.Stats(); s.Unlearned+s.Full > 0 {
+		fmt.Fprintf(w, "pairs may be missing: the tables were full for %s\n", cli.Count(s.Unlearned+s.Full, "packet"))
+	}
 }

@@ -15,10 +15,11 @@ type Sized interface{ Sizes() Sizes }
 
 // Sizes are the numbers of entries in the tables of a role.
 type Sizes struct {
-	Pairs      int // queue pairs that are known
-	Flows      int // flows that have a label
-	FreeLabels int // flows more that could have one
-	Stopped    int // flows and ports that do not run
+	Pairs      int    // queue pairs that are known
+	Flows      int    // flows that have a label
+	FreeLabels int    // flows more that could have one
+	Stopped    int    // flows and ports that do not run
+	Unlearned  uint64 // packets whose evidence for queue pairs was not kept, because the tables were full
 }
 
 var (

@@ -218,5 +218,7 @@ func (pe *Ingress) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 
 // Sizes implements [Sized].
 func (pe *Ingress) Sizes() Sizes {
-	return Sizes{Pairs: pe.pairs.Stats().Pairs, Flows: pe.Len(), FreeLabels: pe.Free()}
+	n := pe.pairs.sizes()
+	n.Flows, n.FreeLabels = pe.Len(), pe.Free()
+	return n
 }

@@ -31,9 +31,10 @@ func (p *pairs) Expire(now time.Time) int {
 	return p.Map.Expire(now)
 }
 
-// qpmapConfig returns how a role learns; with ports the UDP source port may decide a tie of votes.
+// qpmapConfig returns how a role learns: up to 131,072 connections, with memory as it is needed. With
+// ports the UDP source port may decide a tie of votes.
 func (c *common) qpmapConfig(ports bool) qpmap.Config {
-	return qpmap.Config{Ports: ports, Seed: c.seed}
+	return qpmap.Config{MaxPairs: 1 << 18, MaxPending: 1 << 16, Ports: ports, Grow: true, Seed: c.seed}
 }
 
 // newPairs returns pairs without configured queue pairs. They keep the queue pairs that old has learned by the same
@@ -130,6 +131,12 @@ func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 		p.addGiven(k, qp)
 	}
 	return nil
+}
+
+// sizes returns the sizes of the table.
+func (p *pairs) sizes() Sizes {
+	s := p.Stats()
+	return Sizes{Pairs: s.Pairs, Unlearned: s.Unlearned + s.Full}
 }
 
 // SourceQP returns the queue pair that sends a flow.

@@ -93,4 +93,4 @@ func (p *Proxy) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 }
 
 // Sizes implements [Sized].
-func (p *Proxy) Sizes() Sizes { return Sizes{Pairs: p.pairs.Stats().Pairs} }
+func (p *Proxy) Sizes() Sizes { return p.pairs.sizes() }

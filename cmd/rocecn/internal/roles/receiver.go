@@ -84,4 +84,4 @@ func (r *Receiver) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 }
 
 // Sizes implements [Sized].
-func (r *Receiver) Sizes() Sizes { return Sizes{Pairs: r.pairs.Stats().Pairs} }
+func (r *Receiver) Sizes() Sizes { return r.pairs.sizes() }

@@ -187,7 +187,7 @@ func (s *Sender) SetDevice(all []DevicePair) {
 
 // Sizes implements [Sized].
 func (s *Sender) Sizes() Sizes {
-	n := Sizes{Pairs: s.pairs.Stats().Pairs}
+	n := s.pairs.sizes()
 	if s.pairs.device != nil {
 		n.Pairs += len(s.pairs.device.remotes)
 	}

@@ -155,10 +155,11 @@ func (a *actor) runTimers(now time.Time, s *server) {
 type size uint8
 
 const (
-	pairsSize   size = iota // known queue pairs
-	flowsSize               // flows with a label
-	freeSize                // further flows that could get a label
-	stoppedSize             // stopped flows and ports
+	pairsSize     size = iota // known queue pairs
+	flowsSize                 // flows with a label
+	freeSize                  // further flows that could get a label
+	stoppedSize               // stopped flows and ports
+	unlearnedSize             // packets whose evidence for queue pairs was not kept
 	sizes
 )
 
@@ -175,7 +176,7 @@ func (a *actor) updateSizes(now time.Time) {
 	}
 	if r, ok := a.Role.(roles.Sized); ok {
 		n := r.Sizes()
-		for size, n := range [sizes]int{n.Pairs, n.Flows, n.FreeLabels, n.Stopped} {
+		for size, n := range [sizes]int{n.Pairs, n.Flows, n.FreeLabels, n.Stopped, int(n.Unlearned)} {
 			a.sizes[size].Store(int64(n))
 		}
 	}

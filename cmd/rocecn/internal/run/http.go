@@ -192,6 +192,8 @@ func (s *server) formatMetrics() []byte {
 		})
 	}
 	ofSize("rocecn_role_pairs", "Queue pairs that the role knows.", "", pairsSize)
+	ofSize("rocecn_role_unlearned_total",
+		"Packets whose evidence for queue pairs was not kept because the tables were full.", "", unlearnedSize)
 	ofSize("rocecn_ingress_flows", "Flows that have a label.", "ingress", flowsSize)
 	ofSize("rocecn_ingress_labels_free", "Flows more that could have a label now.", "ingress", freeSize)
 	ofSize("rocecn_pause_stopped", "Flows and ports that do not run: stopped, held or alarmed.", "pause", stoppedSize)
@@ -274,13 +276,15 @@ func (s *server) buildStatus() any {
 		Lost  uint64 `json:"lost"`
 	}
 	type role struct {
-		Name    string            `json:"name"`
-		Sources []string          `json:"sources"`
-		Observe []string          `json:"observe,omitempty"`
-		Sink    string            `json:"sink,omitempty"`
-		SinkUp  bool              `json:"sink_up"`
-		Pairs   int64             `json:"pairs"`
-		Packets map[string]uint64 `json:"packets"`
+		Name    string   `json:"name"`
+		Sources []string `json:"sources"`
+		Observe []string `json:"observe,omitempty"`
+		Sink    string   `json:"sink,omitempty"`
+		SinkUp  bool     `json:"sink_up"`
+		Pairs   int64    `json:"pairs"`
+		// Unlearned is the number of packets whose evidence for queue pairs was not kept.
+		Unlearned int64             `json:"unlearned,omitempty"`
+		Packets   map[string]uint64 `json:"packets"`
 	}
 	answer := struct {
 		Config   string    `json:"config"`
@@ -305,7 +309,8 @@ func (s *server) buildStatus() any {
 			Name: a.instance.Name, Sources: append([]string{}, a.instance.Agent.Sources...),
 			Observe: a.instance.Agent.Observe, Sink: a.instance.Agent.Sink,
 			SinkUp: a.out != nil && a.out.canSend(), Pairs: a.sizes[pairsSize].Load(),
-			Packets: map[string]uint64{},
+			Unlearned: a.sizes[unlearnedSize].Load(),
+			Packets:   map[string]uint64{},
 		}
 		for action := range a.outcomes {
 			if n := s.countOutcome(a, node.Action(action)); n > 0 {
@@ -330,6 +335,9 @@ func (s *server) logStatus() {
 	})
 	for _, a := range s.actors {
 		attrs := []any{"role", a.instance.Name, "pairs", a.sizes[pairsSize].Load()}
+		if n := a.sizes[unlearnedSize].Load(); n > 0 {
+			attrs = append(attrs, "unlearned", n)
+		}
 		for action := range a.outcomes {
 			attrs = append(attrs, outcomes[node.Action(action)], s.countOutcome(a, node.Action(action)))
 		}
