@@ -150,7 +150,8 @@ func TestCSVOfEverything(t *testing.T) {
 
 func TestPrometheusOfEverything(t *testing.T) {
 	f := everything()
-	s := &flows.Snapshot{Flows: []flows.Flow{f}, Evicted: flows.Evicted{Flows: 161}}
+	s := &flows.Snapshot{Flows: []flows.Flow{f}, Evicted: flows.Evicted{Flows: 161},
+		Stats: flows.Stats{Unlearned: 168}}
 	s.Unpaired = []flows.Unpaired{
 		{FlowKey: f.FlowKey, WithQP: true, Answers: f.Answers},
 		{FlowKey: f.FlowKey, Answers: flows.Answers{FCN: 1}},
@@ -217,7 +218,8 @@ func TestPrometheusOfEverything(t *testing.T) {
 		pfc_xon_total priority="all" 166
 		pfc_paused_seconds_total priority="3" 0.164
 		pfc_paused_seconds_total priority="all" 0.167
-		evicted_flows_total 161`) {
+		evicted_flows_total 161
+		unlearned_packets_total 168`) {
 		series, number, ok := cutLast(strings.TrimSpace(line))
 		if !ok {
 			continue
@@ -227,7 +229,7 @@ func TestPrometheusOfEverything(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "pfc"):
 			labels += ` src_mac="02:00:00:00:00:01"`
-		case !strings.HasPrefix(name, "evicted"):
+		case !strings.HasPrefix(name, "evicted") && !strings.HasPrefix(name, "unlearned"):
 			labels += ` src="192.0.2.1" dst="192.0.2.2" dest_qp="17"`
 		}
 		want[seriesOf("rocecn_"+name, labels)] = value
