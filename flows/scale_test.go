@@ -51,8 +51,7 @@ func (c *connections) send(i int, tables ...*Table) {
 	}
 }
 
-// All connections of which the evidence shows the queue pairs are paired, whatever their number and
-// order, by a whole table and by shards.
+// All connections are paired, also if there are many, in any order, by a whole table and by shards.
 func TestManyConnections(t *testing.T) {
 	const messages = 4
 	for _, row := range []struct {

@@ -80,8 +80,8 @@ type Stats struct {
 	Others     uint64 // packets that are neither RoCEv2 nor a message of one of the drafts
 	Broken     uint64 // invalid RoCEv2 packets and messages
 	DroppedPFC uint64 // PFC frames dropped because of too many source addresses
-	// Unlearned counts packets whose evidence for queue pairs was not kept because the tables for it, which grow with
-	// Config.MaxFlows, were full. Flows may lack a source queue pair because of that.
+	// Unlearned counts packets that were not used to learn queue pairs because the tables were full, which grow up to a
+	// multiple of Config.MaxFlows. Flows may lack a source queue pair because of that.
 	Unlearned uint64
 	// Truncated counts packets that lack required fields because of the snapshot length. Packets with a
 	// complete BTH are counted in their flows nevertheless. SnapLength is the snapshot length that

@@ -9,7 +9,7 @@ import (
 type Config struct {
 	MaxPairs   int           // pairs, one for each direction: 65,536
 	MaxPending int           // CM exchanges: 4,096
-	MaxOpen    int           // flows without a pair, two for each connection: MaxPairs; 8 to 64 requests in flight for each
+	MaxOpen    int           // flows without a pair, with 8 to 64 requests in flight each: MaxPairs
 	Idle       time.Duration // time without a packet after which an entry is forgotten: 10 minutes
 	MinVotes   int           // votes that a pair needs: 3
 	Ratio      int           // votes of a pair for each vote of the next candidate: 2

@@ -63,10 +63,10 @@ func (m *Map) evictOpen() bool {
 	if id == 0 {
 		id = m.open.Oldest(hasVotes)
 		if n := m.random.Uint64(); !m.past(m.open.Value(id).seen) {
-			if n%refusals != 0 {
+			if n%waits != 0 {
 				return false
 			}
-			id = m.open.Pick(n / refusals)
+			id = m.open.Pick(n / waits)
 			m.stats.Unlearned++
 		}
 	}
@@ -74,9 +74,9 @@ func (m *Map) evictOpen() bool {
 	return true
 }
 
-// refusals is the average number of times that a full table of open flows with votes refuses another
-// flow before a random one makes room for it.
-const refusals = 256
+// waits is the average number of packets after which a random one of a full table of flows with votes
+// makes room for another flow.
+const waits = 256
 
 // openBoth returns the open flows of both directions for a vote. It returns nil if there is no room
 // for both, and for a queue pair that sends to itself.
@@ -149,7 +149,7 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 	if t == bth.TransportUC {
 		return // UC has no responses that could vote
 	}
-	join := min(long/8, m.sinceContest()) // so that all requests of an entry are from after a contest, or from before it
+	join := min(long/8, m.sinceContest()) // all requests of an entry are from after a contest, or from before it
 	m.recent.add(k, o.PSN, t, 0, now, long, join)
 	if least, _ := o.psns(mtu); least > 1 { // a READ: the next request has the PSN after its last one
 		m.recent.add(k, (o.PSN+least-1)&psnMask, t, 0, now, long, join)

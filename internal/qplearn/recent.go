@@ -67,7 +67,8 @@ func newRecent(entries int, seed uint64, grow bool) recent {
 // the same addresses have the same one. The UDP source port is part of the hash; it is 0 where ports
 // do not count.
 func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (q requests, set *[ways]requests) {
-	h := hash.Mix(k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)^uint64(psn>>blockBits), r.seed|1)
+	h := k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)
+	h = hash.Mix(h^uint64(psn>>blockBits), r.seed|1)
 	q = requests{block: block{uint16(h), uint16(h >> 16), uint16(h >> 32)}, psns: 1 << (psn & (1<<blockBits - 1))}
 	return q, r.setOf(q.block)
 }

@@ -11,7 +11,7 @@ type Stats struct {
 	Expired   uint64 // pairs forgotten after Idle
 	Evicted   uint64 // pairs evicted for others
 	Full      uint64 // pairs not learned as the table was full
-	Unlearned uint64 // packets whose evidence was not kept, or displaced other evidence, as MaxOpen was reached
+	Unlearned uint64 // packets not learned from, or that displaced a flow with votes, as MaxOpen was reached
 	Unmatched uint64 // CM messages that belong to no known exchange or pair
 	Conflicts uint64 // CM messages not believed: they contradict an earlier one, or data
 }

@@ -278,7 +278,7 @@ type evictedLine struct {
 	Flows    uint64 `json:"flows"`
 	Packets  uint64 `json:"packets"`
 	IPOctets uint64 `json:"ip_octets"`
-	// Unlearned is the number of packets whose evidence for queue pairs was not kept.
+	// Unlearned is the number of packets that were not used to learn queue pairs.
 	Unlearned uint64 `json:"unlearned,omitempty"`
 	countedLine
 }

@@ -161,7 +161,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 	text.Family("rocecn_evicted_flows_total", "Flows that there was no room for.")
 	text.Sample(float64(s.Evicted.Flows))
 	text.Family("rocecn_unlearned_packets_total",
-		"Packets whose evidence for queue pairs was not kept because the tables were full.")
+		"Packets that were not used to learn queue pairs because the tables were full.")
 	text.Sample(float64(s.Stats.Unlearned))
 	return text.Octets
 }

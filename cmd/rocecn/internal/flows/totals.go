@@ -113,7 +113,7 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	one("flows", "Flows that are held.", t.flows)
 	one("flows_in_trouble", "Of these, those in trouble since they began.", t.trouble)
 	one("evicted_flows_total", "Flows that made room for others.", t.evicted)
-	one("unlearned_packets_total", "Packets whose evidence for queue pairs was not kept because the tables were full.",
+	one("unlearned_packets_total", "Packets that were not used to learn queue pairs because the tables were full.",
 		s.Stats.Unlearned)
 	one("requests_total", "Requests, repeats included.", t.packets)
 	one("ip_bytes_total", "Octets of requests, by the length fields of IP.", t.ipOctets)

@@ -19,7 +19,7 @@ type Sizes struct {
 	Flows      int    // flows that have a label
 	FreeLabels int    // flows more that could have one
 	Stopped    int    // flows and ports that do not run
-	Unlearned  uint64 // packets whose evidence for queue pairs was not kept, because the tables were full
+	Unlearned  uint64 // packets that were not used to learn queue pairs because the tables were full
 }
 
 var (

@@ -159,7 +159,7 @@ const (
 	flowsSize                 // flows with a label
 	freeSize                  // further flows that could get a label
 	stoppedSize               // stopped flows and ports
-	unlearnedSize             // packets whose evidence for queue pairs was not kept
+	unlearnedSize             // packets that were not used to learn queue pairs
 	sizes
 )
 

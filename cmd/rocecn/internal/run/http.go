@@ -193,7 +193,7 @@ func (s *server) formatMetrics() []byte {
 	}
 	ofSize("rocecn_role_pairs", "Queue pairs that the role knows.", "", pairsSize)
 	ofSize("rocecn_role_unlearned_total",
-		"Packets whose evidence for queue pairs was not kept because the tables were full.", "", unlearnedSize)
+		"Packets that were not used to learn queue pairs because the tables were full.", "", unlearnedSize)
 	ofSize("rocecn_ingress_flows", "Flows that have a label.", "ingress", flowsSize)
 	ofSize("rocecn_ingress_labels_free", "Flows more that could have a label now.", "ingress", freeSize)
 	ofSize("rocecn_pause_stopped", "Flows and ports that do not run: stopped, held or alarmed.", "pause", stoppedSize)
@@ -282,7 +282,7 @@ func (s *server) buildStatus() any {
 		Sink    string   `json:"sink,omitempty"`
 		SinkUp  bool     `json:"sink_up"`
 		Pairs   int64    `json:"pairs"`
-		// Unlearned is the number of packets whose evidence for queue pairs was not kept.
+		// Unlearned is the number of packets that were not used to learn queue pairs.
 		Unlearned int64             `json:"unlearned,omitempty"`
 		Packets   map[string]uint64 `json:"packets"`
 	}
