@@ -19,10 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Datagrams is a [Source] of the datagrams that a UDP or ICMPv6 socket receives, as IP packets. Their IP and UDP
-// headers are built from the metadata of the kernel: addresses, ports, DSCP, ECN and hop limit are those of the packet
-// that arrived, other fields are not.
-type Datagrams struct {
+// datagramSource implements [SocketSource].
+type datagramSource struct {
 	fd      int
 	local   netip.AddrPort
 	icmp    bool
@@ -41,7 +39,7 @@ var errGroup = errors.New("the address of a multicast group")
 // ListenUDP receives datagrams to an address as in "[::]:1021", IPv4 ones too if
 // the IP address is :: or left out. A name is looked up. The address of a multicast
 // group is refused.
-func ListenUDP(address string) (*Datagrams, error) {
+func ListenUDP(address string) (SocketSource, error) {
 	at, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
 		return nil, err
@@ -80,7 +78,7 @@ func ListenUDP(address string) (*Datagrams, error) {
 // ListenICMPv6 receives ICMPv6 messages of these types, of all if there are none,
 // to one of this host's addresses, to any of them if it is ::. The zone of a
 // link-local one is the name or number of its interface. That needs CAP_NET_RAW.
-func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
+func ListenICMPv6(address netip.Addr, types ...uint8) (SocketSource, error) {
 	zone, err := zoneID(address.Zone())
 	if err != nil {
 		return nil, err
@@ -125,8 +123,8 @@ func zoneID(zone string) (uint32, error) {
 	return uint32(i.Index), nil
 }
 
-func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {
-	d := &Datagrams{fd: fd, local: local, icmp: icmp, in: newReceiver(fd, 0, maxData)}
+func newDatagrams(fd int, local netip.AddrPort, icmp bool) (SocketSource, error) {
+	d := &datagramSource{fd: fd, local: local, icmp: icmp, in: newReceiver(fd, 0, maxData)}
 	options := []option{{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS}, {unix.SOL_SOCKET, unix.SO_RXQ_OVFL}}
 	if !local.Addr().Is4() {
 		options = append(options, option{unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO},
@@ -144,11 +142,11 @@ func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {
 	return d, nil
 }
 
-// Local returns the address and port that datagrams are received at.
-func (d *Datagrams) Local() netip.AddrPort { return d.local }
+// Local implements [SocketSource].
+func (d *datagramSource) Local() netip.AddrPort { return d.local }
 
 // Read implements [Source].
-func (d *Datagrams) Read() ([]Packet, error) {
+func (d *datagramSource) Read() ([]Packet, error) {
 	n, err := d.in.receive()
 	if err != nil {
 		return nil, err
@@ -168,7 +166,7 @@ func (d *Datagrams) Read() ([]Packet, error) {
 
 // packet makes the IP packet of a message. It returns false for one that is none:
 // from no port, or longer than an IP packet may be.
-func (d *Datagrams) packet(i int) (p Packet, ok bool) {
+func (d *datagramSource) packet(i int) (p Packet, ok bool) {
 	from := addrPort(d.in.froms[i][:])
 	h := rocev2.Datagram{
 		Src: from.Addr(), SrcPort: from.Port(), Dst: d.local.Addr(), DstPort: d.local.Port(),
@@ -228,7 +226,7 @@ func addrPort(b []byte) netip.AddrPort {
 }
 
 // Stop implements [Source].
-func (d *Datagrams) Stop() error {
+func (d *datagramSource) Stop() error {
 	d.stopped = true
 	// No later datagram carries the number of those lost after the last one, so it is read here, before the filter
 	// drops further datagrams, which the kernel counts as well.
@@ -242,13 +240,13 @@ func (d *Datagrams) Stop() error {
 }
 
 // lose raises the number of lost datagrams to n.
-func (d *Datagrams) lose(n uint32) { d.lost.Store(max(d.lost.Load(), uint64(n))) }
+func (d *datagramSource) lose(n uint32) { d.lost.Store(max(d.lost.Load(), uint64(n))) }
 
 // FD implements [Source].
-func (d *Datagrams) FD() int { return d.fd }
+func (d *datagramSource) FD() int { return d.fd }
 
 // Lost implements [Source]. It counts the datagrams lost before the last one that was read, or before Stop.
-func (d *Datagrams) Lost() uint64 { return d.lost.Load() }
+func (d *datagramSource) Lost() uint64 { return d.lost.Load() }
 
 // Close implements [Source].
-func (d *Datagrams) Close() error { return unix.Close(d.fd) }
+func (d *datagramSource) Close() error { return unix.Close(d.fd) }

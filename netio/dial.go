@@ -10,17 +10,17 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// A UDPSink is a [Sink] for the data of datagrams. It sends each immediately, works on every system, and needs no
-// rights. It does not report datagrams to a port without a socket or dropped by a firewall.
-type UDPSink struct {
+// udpSink implements [SocketSink].
+type udpSink struct {
 	local, remote netip.AddrPort
 	conn          *net.UDPConn
 	failed        atomic.Uint64
 }
 
 // DialUDP opens a sink for datagrams to an address as in "[::1]:1021", with this
-// DSCP, 0 to 63, and hop limit, 1 to 255. A name is looked up.
-func DialUDP(address string, dscp, hopLimit uint8) (*UDPSink, error) {
+// DSCP, 0 to 63, and hop limit, 1 to 255. A name is looked up. It works on every
+// system, and needs no rights.
+func DialUDP(address string, dscp, hopLimit uint8) (SocketSink, error) {
 	to, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func DialUDP(address string, dscp, hopLimit uint8) (*UDPSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &UDPSink{local: addrPortOf(conn.LocalAddr()), remote: addrPortOf(conn.RemoteAddr()), conn: conn}
+	u := &udpSink{local: addrPortOf(conn.LocalAddr()), remote: addrPortOf(conn.RemoteAddr()), conn: conn}
 	if u.remote.Addr().Is4() {
 		c := ipv4.NewConn(conn)
 		err = errors.Join(c.SetTOS(int(dscp)<<2), c.SetTTL(int(hopLimit)))
@@ -49,14 +49,14 @@ func addrPortOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-// Local returns the address and port that it sends from.
-func (u *UDPSink) Local() netip.AddrPort { return u.local }
+// Local implements [SocketSink].
+func (u *udpSink) Local() netip.AddrPort { return u.local }
 
-// Remote returns those that it sends to.
-func (u *UDPSink) Remote() netip.AddrPort { return u.remote }
+// Remote implements [SocketSink].
+func (u *udpSink) Remote() netip.AddrPort { return u.remote }
 
 // Send implements [Sink].
-func (u *UDPSink) Send(data []byte) error {
+func (u *udpSink) Send(data []byte) error {
 	_, err := u.conn.Write(data)
 	if err != nil { // perhaps that which a datagram before has met: this one was not sent
 		_, err = u.conn.Write(data)
@@ -68,10 +68,10 @@ func (u *UDPSink) Send(data []byte) error {
 }
 
 // Flush does nothing.
-func (u *UDPSink) Flush() error { return nil }
+func (u *udpSink) Flush() error { return nil }
 
 // Failed implements [Sink].
-func (u *UDPSink) Failed() uint64 { return u.failed.Load() }
+func (u *udpSink) Failed() uint64 { return u.failed.Load() }
 
 // Close implements [Sink].
-func (u *UDPSink) Close() error { return u.conn.Close() }
+func (u *udpSink) Close() error { return u.conn.Close() }

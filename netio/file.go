@@ -8,21 +8,24 @@ import (
 	"github.com/rocecn/rocecn/capture"
 )
 
-// A File is a capture as a [Source]: for rehearsals and tests.
-type File struct {
+// fileSource implements [FileSource].
+type fileSource struct {
 	in      capture.Reader
 	packet  [1]Packet
 	stopped bool
 }
 
 // OpenFile returns the packets of a pcap or pcapng capture, one at a time.
-func OpenFile(r io.Reader) (*File, error) {
+func OpenFile(r io.Reader) (FileSource, error) {
 	in, err := capture.Open(r)
-	return &File{in: in}, err
+	if err != nil {
+		return nil, err
+	}
+	return &fileSource{in: in}, nil
 }
 
 // Read implements [Source]. A damaged capture ends with its error; the next call returns io.EOF.
-func (f *File) Read() ([]Packet, error) {
+func (f *fileSource) Read() ([]Packet, error) {
 	if f.stopped {
 		return nil, io.EOF
 	}
@@ -34,19 +37,19 @@ func (f *File) Read() ([]Packet, error) {
 }
 
 // Stop implements [Source].
-func (f *File) Stop() error {
+func (f *fileSource) Stop() error {
 	f.stopped = true
 	return nil
 }
 
 // FD returns -1: there always is something to read.
-func (f *File) FD() int { return -1 }
+func (f *fileSource) FD() int { return -1 }
 
 // Lost returns 0.
-func (f *File) Lost() uint64 { return 0 }
+func (f *fileSource) Lost() uint64 { return 0 }
 
 // Close does nothing.
-func (f *File) Close() error { return nil }
+func (f *fileSource) Close() error { return nil }
 
 // A fileSink is a [Sink] that writes a capture.
 type fileSink struct {
@@ -55,9 +58,8 @@ type fileSink struct {
 	failed atomic.Uint64
 }
 
-// Sink returns a sink for the answers to the packets of f. It writes a pcap capture of this link type,
-// [capture.Ethernet] or [capture.Raw], in which each packet has the time of the last packet that f returned.
-func (f *File) Sink(w io.Writer, link uint32) (Sink, error) {
+// Sink implements [FileSource].
+func (f *fileSource) Sink(w io.Writer, link uint32) (Sink, error) {
 	out, err := capture.NewWriter(w, link, time.Nanosecond)
 	if err != nil {
 		return nil, err

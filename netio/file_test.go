@@ -16,7 +16,7 @@ import (
 // A role can run on captures: they are its sources, and the packets that it sends go into another capture.
 func TestFile(t *testing.T) {
 	frames := wiretest.Capture(t, "messages.pcap")
-	file := func() *File {
+	file := func() FileSource {
 		b := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
 		return wiretest.Must(OpenFile(bytes.NewReader(b)))(t)
 	}
@@ -65,7 +65,7 @@ func TestFile(t *testing.T) {
 // source that fails, or with the context.
 func TestRun(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "messages.pcap")))(t)
-	file := func(n int) *File {
+	file := func(n int) FileSource {
 		return wiretest.Must(OpenFile(bytes.NewReader(octets[:n])))(t)
 	}
 	frames := wiretest.Capture(t, "messages.pcap")
@@ -143,7 +143,7 @@ func TestLoop(t *testing.T) {
 	defer cancel()
 	away := &flapping{}
 	var written bytes.Buffer
-	out := wiretest.Must(new(File).Sink(&written, capture.Raw))(t)
+	out := wiretest.Must(new(fileSource).Sink(&written, capture.Raw))(t)
 	received, ticks := 0, 0
 	l := &Loop{
 		Out: out,
@@ -167,7 +167,7 @@ func TestLoop(t *testing.T) {
 
 // A flapping source is away first, then gives a packet, and then nothing.
 type flapping struct {
-	File
+	fileSource
 	reads int
 }
 
@@ -186,7 +186,7 @@ func (f *flapping) Read() ([]Packet, error) {
 
 // A sink that cannot write says so, each time.
 func TestFileSinkFails(t *testing.T) {
-	sink := wiretest.Must(new(File).Sink(&failing{after: 1}, capture.Raw))(t)
+	sink := wiretest.Must(new(fileSource).Sink(&failing{after: 1}, capture.Raw))(t)
 	require.Equal(t, io.ErrShortWrite, sink.Send([]byte{1}))
 	require.Equal(t, io.ErrShortWrite, sink.Send([]byte{1}))
 	require.EqualValues(t, 2, sink.Failed())

@@ -15,7 +15,7 @@
 //
 // A [Sink] sends: IP packets that the kernel routes ([OpenRaw]), packets out of one
 // interface ([OpenPort]), the data of UDP datagrams ([DialUDP]), or into a file
-// ([File.Sink]). Reading and sending allocate nothing.
+// ([FileSource]). Reading and sending allocate nothing.
 //
 // On other systems only files and DialUDP work: the other functions return
 // errors.ErrUnsupported.
@@ -26,7 +26,9 @@ package netio
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/netip"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/rocev2"
@@ -76,6 +78,30 @@ type Source interface {
 	Close() error
 }
 
+// An InterfaceSource is a [Source] of the packets of an interface.
+type InterfaceSource interface {
+	Source
+	// IsUp reports whether the interface, which may have been renamed, exists and is up.
+	IsUp() bool
+}
+
+// A SocketSource is a [Source] of the datagrams that a UDP or ICMPv6 socket receives, as IP packets. Their IP and UDP
+// headers are built from the metadata of the kernel: addresses, ports, DSCP, ECN and hop limit are those of the packet
+// that arrived, other fields are not.
+type SocketSource interface {
+	Source
+	// Local returns the address and port that datagrams are received at.
+	Local() netip.AddrPort
+}
+
+// A FileSource is a [Source] of the packets of a capture, for tests.
+type FileSource interface {
+	Source
+	// Sink returns a sink for the answers to the packets of the source. It writes a pcap capture of this link type,
+	// [capture.Ethernet] or [capture.Raw], in which each packet has the time of the last packet that was read.
+	Sink(w io.Writer, link uint32) (Sink, error)
+}
+
 // A Sink sends packets. It never waits: packets for which the kernel has no buffer space are lost, since a late
 // notification is worth nothing.
 type Sink interface {
@@ -97,6 +123,14 @@ type UnsentReporter interface {
 	// OnUnsent sets a function that Send and Flush call with each packet that cannot be sent and with the cause. The
 	// function must not keep the packet.
 	OnUnsent(func(packet []byte, err error))
+}
+
+// A SocketSink is a [Sink] for the data of datagrams. It sends each immediately. It does not report datagrams to a port
+// without a socket or dropped by a firewall.
+type SocketSink interface {
+	Sink
+	Local() netip.AddrPort  // address and port that it sends from
+	Remote() netip.AddrPort // address and port that it sends to
 }
 
 // A Direction says which packets of an interface are given.

@@ -10,28 +10,16 @@ import (
 	"time"
 )
 
-// Packets is a [Source] of the packets of an interface, on Linux.
-type Packets struct{ Source }
-
 // OpenPackets returns errors.ErrUnsupported.
-func OpenPackets(PacketConfig) (*Packets, error) { return nil, errors.ErrUnsupported }
-
-// IsUp returns false.
-func (*Packets) IsUp() bool { return false }
-
-// Datagrams is a [Source] of the datagrams that a UDP or ICMPv6 socket receives, on Linux.
-type Datagrams struct{ Source }
+func OpenPackets(PacketConfig) (InterfaceSource, error) { return nil, errors.ErrUnsupported }
 
 // ListenUDP returns errors.ErrUnsupported.
-func ListenUDP(address string) (*Datagrams, error) { return nil, errors.ErrUnsupported }
+func ListenUDP(address string) (SocketSource, error) { return nil, errors.ErrUnsupported }
 
 // ListenICMPv6 returns errors.ErrUnsupported.
-func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
+func ListenICMPv6(address netip.Addr, types ...uint8) (SocketSource, error) {
 	return nil, errors.ErrUnsupported
 }
-
-// Local returns no address.
-func (*Datagrams) Local() netip.AddrPort { return netip.AddrPort{} }
 
 // OpenRaw returns errors.ErrUnsupported.
 func OpenRaw(device string) (Sink, error) { return nil, errors.ErrUnsupported }

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Packets is a [Source] of the packets of an interface.
-type Packets struct {
+// packetSource implements [InterfaceSource].
+type packetSource struct {
 	fd      int
 	index   int // of the interface, 0 for any
 	packets [maxBatch]Packet
@@ -40,8 +40,8 @@ const (
 )
 
 // OpenPackets opens an interface. That needs CAP_NET_RAW.
-func OpenPackets(c PacketConfig) (*Packets, error) {
-	p := new(Packets)
+func OpenPackets(c PacketConfig) (InterfaceSource, error) {
+	p := new(packetSource)
 	if c.Interface != "any" {
 		i, err := net.InterfaceByName(c.Interface)
 		switch {
@@ -65,7 +65,7 @@ func OpenPackets(c PacketConfig) (*Packets, error) {
 
 // open sets up the socket. It gets packets last, so that none is in it that came
 // before all was set.
-func (p *Packets) open(c *PacketConfig) error {
+func (p *packetSource) open(c *PacketConfig) error {
 	if err := p.bind(0); err != nil {
 		return err
 	}
@@ -112,12 +112,12 @@ func (c *PacketConfig) snap() int {
 }
 
 // bind binds the socket to the interface and an EtherType, 0 for none.
-func (p *Packets) bind(ether uint8) error {
+func (p *packetSource) bind(ether uint8) error {
 	return unix.Bind(p.fd, &unix.SockaddrLinklayer{Protocol: ne.Uint16([]byte{0, ether}), Ifindex: p.index})
 }
 
 // Read implements [Source].
-func (p *Packets) Read() ([]Packet, error) {
+func (p *packetSource) Read() ([]Packet, error) {
 	for {
 		n, err := p.read(p.packets[:])
 		p.given += uint64(n)
@@ -144,7 +144,7 @@ func (p *Packets) Read() ([]Packet, error) {
 }
 
 // receive reads packets one by one.
-func (p *Packets) receive(packets []Packet) (int, error) {
+func (p *packetSource) receive(packets []Packet) (int, error) {
 	n, err := p.in.receive()
 	for i := range n {
 		data := p.in.message(i)
@@ -220,22 +220,22 @@ func linkType(hardware uint16) (uint32, error) {
 }
 
 // Stop implements [Source].
-func (p *Packets) Stop() error {
+func (p *packetSource) Stop() error {
 	p.stopped = true
 	return attach(p.fd, nothing)
 }
 
 // FD implements [Source].
-func (p *Packets) FD() int { return p.fd }
+func (p *packetSource) FD() int { return p.fd }
 
 // Lost implements [Source].
-func (p *Packets) Lost() uint64 {
+func (p *packetSource) Lost() uint64 {
 	p.count()
 	return p.lost.Load()
 }
 
 // count adds the kernel's counts since the last call.
-func (p *Packets) count() {
+func (p *packetSource) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s, err := unix.GetsockoptTpacketStats(p.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
@@ -244,8 +244,8 @@ func (p *Packets) count() {
 	}
 }
 
-// IsUp reports whether the interface, which may have been renamed, exists and is up.
-func (p *Packets) IsUp() bool {
+// IsUp implements [InterfaceSource].
+func (p *packetSource) IsUp() bool {
 	var i unix.Ifreq
 	i.SetUint32(uint32(p.index))
 	return p.index == 0 || unix.IoctlIfreq(p.fd, unix.SIOCGIFNAME, &i) == nil &&
@@ -253,7 +253,7 @@ func (p *Packets) IsUp() bool {
 }
 
 // Close implements [Source].
-func (p *Packets) Close() error {
+func (p *packetSource) Close() error {
 	return errors.Join(p.ring.close(), unix.Close(p.fd))
 }
 

@@ -65,7 +65,7 @@ func eachBlockMode(t *testing.T, f func(t *testing.T, blocks bool)) {
 	}
 }
 
-func open(t *testing.T, c PacketConfig) *Packets {
+func open(t *testing.T, c PacketConfig) InterfaceSource {
 	t.Helper()
 	p := wiretest.Must(OpenPackets(c))(t)
 	t.Cleanup(func() { p.Close() })
@@ -167,7 +167,7 @@ func TestEnd(t *testing.T) {
 func TestEndMeanwhileCounted(t *testing.T) {
 	socket := cable(t)
 	witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
-	in := open(t, PacketConfig{Interface: "far", Blocks: true})
+	in := open(t, PacketConfig{Interface: "far", Blocks: true}).(*packetSource)
 	const sent = 5
 	for range sent {
 		socket.Send(t, wiretest.Hex(t, tagged))

@@ -40,7 +40,7 @@ var directions = [...][]bpf.Instruction{
 var errDirection = errors.New("netio: no such direction")
 
 // program returns the program of the socket, which is bound.
-func (p *Packets) program(c *PacketConfig) ([]bpf.RawInstruction, error) {
+func (p *packetSource) program(c *PacketConfig) ([]bpf.RawInstruction, error) {
 	bound, err := unix.Getsockname(p.fd)
 	if err != nil {
 		return nil, err

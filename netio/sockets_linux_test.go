@@ -80,11 +80,11 @@ func icmpv6(kind uint8) []byte {
 // addresses, ports, DSCP, ECN, hop limit, checksum and data.
 func TestSockets(t *testing.T) {
 	a, b := pair(t)
-	both := on(t, b, func() (*Datagrams, error) { return ListenUDP(":0") })
-	four := on(t, b, func() (*Datagrams, error) { return ListenUDP("192.0.2.2:0") })
-	six := on(t, b, func() (*Datagrams, error) { return ListenUDP("[2001:db8:1::b]:0") })
-	icmp := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
-	all := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
+	both := on(t, b, func() (SocketSource, error) { return ListenUDP(":0") })
+	four := on(t, b, func() (SocketSource, error) { return ListenUDP("192.0.2.2:0") })
+	six := on(t, b, func() (SocketSource, error) { return ListenUDP("[2001:db8:1::b]:0") })
+	icmp := on(t, b, func() (SocketSource, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
+	all := on(t, b, func() (SocketSource, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
 	require.Equal(t, "192.0.2.2", four.Local().Addr().String())
 	raw := on(t, a, func() (Sink, error) { return OpenRaw("") })
 	p, stop := poll(t, both, four, six, icmp, all)
@@ -231,7 +231,7 @@ func TestICMPv6Zone(t *testing.T) {
 	require.True(t, local.IsLinkLocalUnicast(), local)
 	for _, zone := range []string{"two", number} {
 		at := local.WithZone(zone)
-		require.Equal(t, at, on(t, b, func() (*Datagrams, error) { return ListenICMPv6(at, 4) }).Local().Addr())
+		require.Equal(t, at, on(t, b, func() (SocketSource, error) { return ListenICMPv6(at, 4) }).Local().Addr())
 	}
 	require.ErrorIs(t, b.Try(func() error {
 		_, err := ListenICMPv6(local.WithZone("nowhere"))
@@ -243,8 +243,8 @@ func TestICMPv6Zone(t *testing.T) {
 // keep others back.
 func TestRaw(t *testing.T) {
 	a, b := pair(t)
-	one := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "one"}) })
-	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two"}) })
+	one := on(t, b, func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "one"}) })
+	two := on(t, b, func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "two"}) })
 	routed := on(t, a, func() (Sink, error) { return OpenRaw("") })
 	bound := on(t, a, func() (Sink, error) { return OpenRaw("two") })
 	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
@@ -302,7 +302,8 @@ func TestRaw(t *testing.T) {
 func TestQueueFull(t *testing.T) {
 	wiretest.Tool(t, "tc")
 	a, b := pair(t)
-	in := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
+	in := on(t, b,
+		func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
 	a.Run(t, "", "tc", "qdisc", "add", "dev", "two", "root", "tbf", "rate", "8bit", "burst", "2000", "limit", "5000")
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
 	raw := on(t, a, func() (Sink, error) { return OpenRaw("two") })
@@ -330,7 +331,8 @@ func TestQueueFull(t *testing.T) {
 // A port sink sends to the given neighbour, or complete frames, regardless of the routes.
 func TestPort(t *testing.T) {
 	a, b := pair(t)
-	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
+	two := on(t, b,
+		func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
 	packets := on(t, a, func() (Sink, error) { return OpenPort("two", mac) })
 	frames := on(t, a, func() (Sink, error) { return OpenPort("two", nil) })
@@ -391,7 +393,7 @@ func TestDatagramsLost(t *testing.T) {
 func TestPoll(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
 	var sources []Source
-	var sinks []*UDPSink
+	var sinks []SocketSink
 	for range 3 {
 		in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
 		t.Cleanup(func() { in.Close() })

@@ -39,7 +39,7 @@ func TestLive(t *testing.T) {
 	})
 	var mirror netio.Sink
 	var out netio.Sink
-	var in *netio.Packets
+	var in netio.InterfaceSource
 	s.Do(t, func() (err error) {
 		if mirror, err = netio.OpenPort("s0", nil); err != nil {
 			return err

@@ -49,8 +49,7 @@ func TestOpenVSwitch(t *testing.T) {
 		require.NoError(t, printSamples(&out, datagram, recorded))
 	}
 	const data = "2001:db8:1::1 > 2001:db8:4::e qp 0x000012"
-	const cut = "not read: rocev2: BTH: cut before the end of it and its extended headers: 12 octets and those of " +
-		"the opcode needed"
+	const cut = "not read: rocev2: BTH: truncated: shorter than 12 octets and the extended headers of its opcode"
 	want := []string{
 		"data: " + data + " psn 42",
 		"data: " + data + " psn 43, marked CE",

@@ -63,7 +63,7 @@ func TestSwitch(t *testing.T) {
 	}
 	wiretest.Await(t, "the agent", func() bool { return strings.Contains(metrics(), "rocecn_queue_octets 0\n") })
 
-	var in *netio.Packets
+	var in netio.InterfaceSource
 	var out netio.Sink
 	a.Do(t, func() (err error) {
 		roce := &filter.Capture{Selection: filter.RoCEv2}

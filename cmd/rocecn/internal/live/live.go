@@ -29,7 +29,7 @@ const check = time.Second
 
 // A Source is a live capture.
 type Source struct {
-	in     *netio.Packets
+	in     netio.InterfaceSource
 	poll   *netio.Poll
 	before func(octets int64) error
 	octets int64

@@ -201,7 +201,7 @@ var (
 
 // network is a sender, a router with the agent, and a receiver, which also hosts congested nodes. in captures
 // packets to the sender.
-func network(t *testing.T) (a, r, b *wiretest.Host, in *netio.Packets) {
+func network(t *testing.T) (a, r, b *wiretest.Host, in netio.InterfaceSource) {
 	t.Helper()
 	a, r, b = wiretest.NewHost(t, "a"), wiretest.NewHost(t, "r"), wiretest.NewHost(t, "b")
 	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
@@ -262,7 +262,7 @@ func answerTo(data []byte) []byte {
 // tunnels returns a function that returns the next tunnelled packet that arrives at a host.
 func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame {
 	t.Helper()
-	var in *netio.Packets
+	var in netio.InterfaceSource
 	h.Do(t, func() (err error) {
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: device, Direction: netio.In})
 		return err

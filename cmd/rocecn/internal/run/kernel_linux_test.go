@@ -18,9 +18,9 @@ import (
 )
 
 // parameterProblems is a source of the ICMPv6 errors by which a Linux host rejects Fast CNPs.
-func parameterProblems(t *testing.T, h *wiretest.Host, at string) *netio.Datagrams {
+func parameterProblems(t *testing.T, h *wiretest.Host, at string) netio.SocketSource {
 	t.Helper()
-	var in *netio.Datagrams
+	var in netio.SocketSource
 	h.Do(t, func() (err error) {
 		in, err = netio.ListenICMPv6(ip(at), 4)
 		return err

@@ -130,7 +130,7 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	*testing.T
 	*agent
-	in                     *netio.Packets // packets that arrive at the senders
+	in                     netio.InterfaceSource // packets that arrive at the senders
 	both, side, messages   int
 	marked, fast, notified int // packets to be marked, Fast CNPs, and messages that the proxy answers
 }

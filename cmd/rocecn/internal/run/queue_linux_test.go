@@ -112,7 +112,7 @@ func TestKernel(t *testing.T) {
 	a, r, b, in := network(t)
 	slowly(t, r)
 	config := readConfig("kernel")
-	var end *netio.Packets
+	var end netio.InterfaceSource
 	b.Do(t, func() (err error) {
 		roce := &filter.Capture{Selection: filter.CE}
 		end, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In, Filter: roce})

@@ -143,7 +143,7 @@ func (s *captureSource) listInputs() []input {
 
 // A captureFile closes its file with the source.
 type captureFile struct {
-	*netio.File
+	netio.FileSource
 	file *os.File
 }
 
@@ -224,9 +224,9 @@ func (s *packetSource) listInputs() (all []input) {
 			if err != nil {
 				return nil, err
 			}
-			return toSource(netio.OpenPackets(netio.PacketConfig{
+			return netio.OpenPackets(netio.PacketConfig{
 				Interface: name, Filter: f, Direction: directions[s.Direction], SnapLength: s.Snap, Blocks: s.Blocks,
-			}))
+			})
 		}
 		if name != "any" {
 			in.watch = one.Interfaces
@@ -240,18 +240,10 @@ var errRenamed = errors.New("the interface has another name")
 
 // checkRenamed implements input.rewatch for packet sockets, which stay with their interface when it is renamed.
 func checkRenamed(s netio.Source) error {
-	if !s.(*netio.Packets).IsUp() {
+	if !s.(netio.InterfaceSource).IsUp() {
 		return netio.ErrAway
 	}
 	return errRenamed
-}
-
-// toSource returns a nil interface with an error.
-func toSource[S netio.Source](s S, err error) (netio.Source, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // udpSource receives FCN and proxy messages from UDP sockets.
@@ -305,7 +297,7 @@ func listenCapabilities(at ...netip.AddrPort) []string {
 func (s *udpSource) listInputs() (all []input) {
 	for _, a := range s.Listen {
 		all = append(all, input{label: a.String(), key: "udp " + a.String(), open: func() (netio.Source, error) {
-			return toSource(netio.ListenUDP(a.String()))
+			return netio.ListenUDP(a.String())
 		}})
 	}
 	return all
@@ -339,7 +331,7 @@ func (s *icmpSource) requiredCapabilities() []string { return []string{"CAP_NET_
 func (s *icmpSource) listInputs() (all []input) {
 	for _, a := range s.Listen {
 		all = append(all, input{label: a.String(), key: "icmpv6 " + a.String(), open: func() (netio.Source, error) {
-			return toSource(netio.ListenICMPv6(a, wire.ICMPv6ParameterProblem))
+			return netio.ListenICMPv6(a, wire.ICMPv6ParameterProblem)
 		}})
 	}
 	return all
@@ -362,7 +354,7 @@ func (s *nflogSource) requiredCapabilities() []string { return []string{"CAP_NET
 func (s *nflogSource) listInputs() []input {
 	group := strconv.Itoa(int(*s.Group))
 	return []input{{label: group, key: "nflog " + group, open: func() (netio.Source, error) {
-		return toSource(nflog.Open(*s.Group))
+		return nflog.Open(*s.Group)
 	}}}
 }
 
@@ -383,7 +375,7 @@ func (s *psampleSource) requiredCapabilities() []string { return []string{"CAP_N
 func (s *psampleSource) listInputs() []input {
 	group := strconv.FormatUint(uint64(*s.Group), 10)
 	return []input{{label: group, key: "psample " + group, open: func() (netio.Source, error) {
-		return toSource(psample.Open(*s.Group))
+		return psample.Open(*s.Group)
 	}}}
 }
 
@@ -412,7 +404,13 @@ func (s *qdiscSource) listInputs() []input {
 	}
 	return []input{{
 		label: strings.Join(s.Interfaces, ","), key: fmt.Sprintf("qdisc %+v", c), watch: s.Interfaces,
-		open:    func() (netio.Source, error) { return toSource(qdisc.Open(c)) },
+		open: func() (netio.Source, error) {
+			s, err := qdisc.Open(c)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
 		rewatch: func(s netio.Source) error { return s.(*qdisc.Source).Watch(c.Interfaces) },
 	}}
 }

@@ -310,7 +310,7 @@ func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 		p.close()
 		changed = true
 	case p.source != nil:
-		if p.source.(*netio.Packets).IsUp() {
+		if p.source.(netio.InterfaceSource).IsUp() {
 			p.markUp(w.server)
 		}
 		return false
@@ -331,7 +331,7 @@ func (w *worker) maintainPart(p *part, now time.Time) (changed bool) {
 // mustReopen reports whether a source that was down must be opened again because its interface is gone or has
 // another name.
 func (p *part) mustReopen() bool {
-	_, ok := p.source.(*netio.Packets)
+	_, ok := p.source.(netio.InterfaceSource)
 	return !ok || !slices.Equal(p.numbers, interfaceIndexes(p.watch))
 }
 

@@ -147,7 +147,7 @@ func TestWhyNotOpen(t *testing.T) {
 	lines := func(message string, beats int, err error) int {
 		p.open = func() (netio.Source, error) {
 			if err == nil {
-				return &netio.File{}, nil
+				return &captureFile{}, nil
 			}
 			return nil, err
 		}

@@ -42,7 +42,7 @@ var (
 type bottleneck struct {
 	sender, node, receiver *wiretest.Host
 	raw                    netio.Sink
-	start, end             *netio.Packets // packets that arrive at the sender and the receiver
+	start, end             netio.InterfaceSource // packets that arrive at the sender and the receiver
 	answerer               *Answerer
 }
 

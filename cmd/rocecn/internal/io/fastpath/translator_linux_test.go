@@ -202,7 +202,7 @@ func testInFront(t *testing.T, mtu string) {
 		h.Run(t, "", "ip", "link", "set", "eth0", "mtu", mtu)
 	}
 	var tr *Translator
-	var in *netio.Packets
+	var in netio.InterfaceSource
 	host.Do(t, func() (err error) {
 		if tr, err = OpenTranslator(TranslatorConfig{Interfaces: []string{"eth0"}}); err != nil {
 			return err

@@ -85,7 +85,7 @@ func newLine(b *testing.B) *line {
 	if l.packet, err = dataPacket(target); err != nil {
 		b.Fatal(err)
 	}
-	var packets *netio.Packets
+	var packets netio.InterfaceSource
 	l.sender.Do(b, func() (err error) {
 		if l.raw, err = netio.OpenRaw(""); err != nil {
 			return err
@@ -439,7 +439,7 @@ func BenchmarkLoss(b *testing.B) {
 // millisecond.
 func packetSource(b *testing.B) {
 	c := newLoadedLink(b)
-	var in *netio.Packets
+	var in netio.InterfaceSource
 	var out netio.Sink
 	c.to.Do(b, func() (err error) {
 		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 512})

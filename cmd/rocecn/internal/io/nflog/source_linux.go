@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Source is a [netio.Source] of packets that nftables rules log to one group.
-type Source struct {
+// source is a [netio.Source] of packets that nftables rules log to one group.
+type source struct {
 	stream  netlink.Stream
 	group   uint16
 	entry   entry
@@ -24,12 +24,12 @@ type Source struct {
 var ErrTaken = errors.New("another program reads this group")
 
 // Open starts to read a group in the network namespace of the calling thread. It needs CAP_NET_ADMIN.
-func Open(group uint16) (*Source, error) {
+func Open(group uint16) (netio.Source, error) {
 	socket, err := netlink.Open(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return nil, fmt.Errorf("nflog: %w", err)
 	}
-	s := &Source{stream: netlink.Stream{Socket: socket}, group: group, packets: make([]netio.Packet, 0, 64)}
+	s := &source{stream: netlink.Stream{Socket: socket}, group: group, packets: make([]netio.Packet, 0, 64)}
 	switch err := socket.Request(configure, 0, s.bindRequest(), nil); {
 	case err == nil:
 		return s, nil
@@ -56,20 +56,20 @@ const (
 
 // bindRequest returns the request for whole packets without delay. By default the kernel collects a hundred
 // packets or waits a second.
-func (s *Source) bindRequest() []byte {
+func (s *source) bindRequest() []byte {
 	b := s.appendCommand(commandBind)
 	b = netlink.AppendAttribute(b, cfgMode, 0, 0, 0xFF, 0xFF, copyPacket, 0)
 	b = netlink.AppendAttribute(b, cfgThreshold, 0, 0, 0, 1)
 	return netlink.AppendAttribute(b, cfgFlags, 0, numbered)
 }
 
-func (s *Source) appendCommand(command uint8) []byte {
+func (s *source) appendCommand(command uint8) []byte {
 	header := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, 0}, s.group)
 	return netlink.AppendAttribute(header, cfgCommand, command)
 }
 
 // Read implements [netio.Source]. A packet has the kernel's time stamp, or else the time of the call.
-func (s *Source) Read() ([]netio.Packet, error) {
+func (s *source) Read() ([]netio.Packet, error) {
 	datagrams, err := s.stream.Next()
 	switch {
 	case err == io.EOF || err == nil && datagrams == nil:
@@ -82,7 +82,7 @@ func (s *Source) Read() ([]netio.Packet, error) {
 }
 
 // readPackets decodes the packets of the group in datagrams.
-func (s *Source) readPackets(datagrams [][]byte) {
+func (s *source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
 	for _, b := range datagrams {
@@ -106,16 +106,16 @@ func (s *Source) readPackets(datagrams [][]byte) {
 }
 
 // Stop implements [netio.Source].
-func (s *Source) Stop() error {
+func (s *source) Stop() error {
 	s.stream.Stopped = true
 	return s.stream.Send(configure, 0, s.appendCommand(commandUnbind))
 }
 
 // FD implements [netio.Source].
-func (s *Source) FD() int { return s.stream.FD() }
+func (s *source) FD() int { return s.stream.FD() }
 
 // Lost implements [netio.Source].
-func (s *Source) Lost() uint64 { return s.stream.Lost() }
+func (s *source) Lost() uint64 { return s.stream.Lost() }
 
 // Close implements [netio.Source].
-func (s *Source) Close() error { return s.stream.Close() }
+func (s *source) Close() error { return s.stream.Close() }

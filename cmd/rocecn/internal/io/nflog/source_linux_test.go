@@ -59,7 +59,7 @@ func cable(t *testing.T) (a, b *wiretest.Host, raw netio.Sink) {
 	return a, b, raw
 }
 
-func open(t *testing.T, h *wiretest.Host, group uint16) (s *Source) {
+func open(t *testing.T, h *wiretest.Host, group uint16) (s netio.Source) {
 	t.Helper()
 	h.Do(t, func() (err error) {
 		s, err = Open(group)
@@ -73,7 +73,7 @@ func open(t *testing.T, h *wiretest.Host, group uint16) (s *Source) {
 // unchanged.
 func TestHost(t *testing.T) {
 	a, b, raw := cable(t)
-	var errors *netio.Datagrams
+	var errors netio.SocketSource
 	a.Do(t, func() (err error) {
 		errors, err = netio.ListenICMPv6(node, 4)
 		return err

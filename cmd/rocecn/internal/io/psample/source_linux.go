@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Source is a [netio.Source] of the packets of a group, from Ethernet interfaces. A packet has a Depth if the
+// source is a [netio.Source] of the packets of a group, from Ethernet interfaces. A packet has a Depth if the
 // hardware reports it, and the time of sampling, or else of reading. Lost does not include packets that the
 // sampling rate leaves out.
-type Source struct {
+type source struct {
 	stream    netlink.Stream
 	family    uint16
 	multicast uint32
@@ -28,8 +28,8 @@ type Source struct {
 var ErrNoPSAMPLE = errors.New("the kernel has no PSAMPLE: is the module psample loaded?")
 
 // Open starts to read a group in the network namespace of the calling thread. It needs CAP_NET_ADMIN.
-func Open(group uint32) (*Source, error) {
-	s := &Source{group: group, packets: make([]netio.Packet, 0, 64)}
+func Open(group uint32) (netio.Source, error) {
+	s := &source{group: group, packets: make([]netio.Packet, 0, 64)}
 	var err error
 	if s.stream.Socket, err = netlink.Open(unix.NETLINK_GENERIC); err != nil {
 		return nil, fmt.Errorf("psample: %w", err)
@@ -45,7 +45,7 @@ func Open(group uint32) (*Source, error) {
 }
 
 // findFamily looks up the numbers of the family and of its multicast group.
-func (s *Source) findFamily() error {
+func (s *source) findFamily() error {
 	request := []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}
 	request = netlink.AppendAttribute(request, unix.CTRL_ATTR_FAMILY_NAME, append([]byte(familyName), 0)...)
 	err := s.stream.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
@@ -90,7 +90,7 @@ func readGroup(b []byte) (n uint32, found bool) {
 }
 
 // Read implements [netio.Source].
-func (s *Source) Read() ([]netio.Packet, error) {
+func (s *source) Read() ([]netio.Packet, error) {
 	datagrams, err := s.stream.Next()
 	switch {
 	case err == io.EOF || err == nil && datagrams == nil:
@@ -103,7 +103,7 @@ func (s *Source) Read() ([]netio.Packet, error) {
 }
 
 // readPackets decodes the packets of the group in datagrams.
-func (s *Source) readPackets(datagrams [][]byte) {
+func (s *source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
 	for _, b := range datagrams {
@@ -124,16 +124,16 @@ func (s *Source) readPackets(datagrams [][]byte) {
 }
 
 // Stop implements [netio.Source].
-func (s *Source) Stop() error {
+func (s *source) Stop() error {
 	s.stream.Stopped = true
 	return s.stream.Leave(s.multicast)
 }
 
 // FD implements [netio.Source].
-func (s *Source) FD() int { return s.stream.FD() }
+func (s *source) FD() int { return s.stream.FD() }
 
 // Lost implements [netio.Source].
-func (s *Source) Lost() uint64 { return s.stream.Lost() }
+func (s *source) Lost() uint64 { return s.stream.Lost() }
 
 // Close implements [netio.Source].
-func (s *Source) Close() error { return s.stream.Close() }
+func (s *source) Close() error { return s.stream.Close() }

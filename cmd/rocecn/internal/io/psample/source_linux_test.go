@@ -46,7 +46,7 @@ func TestFamily(t *testing.T) {
 
 // Read returns one group among groups and families, and counts its gaps as losses.
 func TestRead(t *testing.T) {
-	s := Source{family: 0x1F, group: 5}
+	s := source{family: 0x1F, group: 5}
 	message := func(kind uint16, data []byte) []byte {
 		return netlink.AppendMessage(nil, netlink.Message{Type: kind, Data: data})
 	}
@@ -86,7 +86,7 @@ func TestSample(t *testing.T) {
 			wiretest.NotInKernel(t, "CONFIG_PSAMPLE", err.Error())
 		}
 	}
-	var s *Source
+	var s netio.Source
 	h.Do(t, func() (err error) {
 		wiretest.AwaitCarriers(t)
 		s, err = Open(5)
