@@ -338,20 +338,3 @@ func FuzzCNP(f *testing.F) {
 		require.Equal(t, b, append(out, rest...))
 	})
 }
-
-func BenchmarkAppendFor(b *testing.B) {
-	for _, c := range []struct{ name, data string }{{"IPv4", hardware}, {"IPv6", marked}} {
-		b.Run(c.name, func(b *testing.B) {
-			var data rocev2.Packet
-			if err := data.DecodeIP(wiretest.Hex(b, c.data)); err != nil {
-				b.Fatal(err)
-			}
-			data.BTH.Opcode = bth.RCSendOnly // nothing answers a CNP
-			out := make([]byte, 0, 128)
-			b.ReportAllocs()
-			for b.Loop() {
-				out, _ = AppendFor(out[:0], &data, data.FinalDst(), 0x118, Config{})
-			}
-		})
-	}
-}

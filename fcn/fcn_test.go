@@ -204,24 +204,6 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-func BenchmarkDecode(b *testing.B) {
-	wire := wiretest.Hex(b, "beef5e00")
-	var m Message
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = m.Decode(wire)
-	}
-}
-
-func BenchmarkAppendFor(b *testing.B) {
-	flow, out := flowOf(b, congested), make([]byte, 0, 128)
-	self := addr("2001:db8::1")
-	b.ReportAllocs()
-	for b.Loop() {
-		out, _ = AppendFor(out[:0], flow, self, 7, Config{})
-	}
-}
-
 // A packet in an SR-MPLS tunnel has no outer IPv6 header, so it has no flow label and
 // no ingress address: AppendFor rejects it.
 func TestSRMPLS(t *testing.T) {

@@ -2,7 +2,6 @@ package ioam
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,59 +134,6 @@ func longTrace(t testing.TB, nodes int) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// Decoding of a trace and of all fields of its nodes.
-func BenchmarkTrace(b *testing.B) {
-	for _, count := range []int{3, 11, 61} {
-		var o Option
-		if err := o.Decode(longTrace(b, count)); err != nil {
-			b.Fatal(err)
-		}
-		var t Trace
-		perNode := func(b *testing.B) {
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/node")
-		}
-		b.Run(fmt.Sprintf("nodes=%d/header", count), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := t.Decode(o); err != nil {
-					b.Fatal(err)
-				}
-			}
-			perNode(b)
-		})
-		b.Run(fmt.Sprintf("nodes=%d/cursor", count), func(b *testing.B) {
-			b.ReportAllocs()
-			var n Node
-			for b.Loop() {
-				if err := t.Decode(o); err != nil {
-					b.Fatal(err)
-				}
-				for c := t.Cursor(); c.Next(&n); {
-					sink += allFields(&n)
-				}
-			}
-			perNode(b)
-		})
-		b.Run(fmt.Sprintf("nodes=%d/range", count), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := t.Decode(o); err != nil {
-					b.Fatal(err)
-				}
-				for n := range t.Nodes() {
-					sink += allFields(&n)
-				}
-			}
-			perNode(b)
-		})
-	}
-}
-
-func allFields(n *Node) uint64 {
-	return uint64(n.hopLimit) + uint64(n.nodeID) + uint64(n.ingress) + uint64(n.egress) +
-		uint64(n.seconds) + uint64(n.fraction) + uint64(n.queueDepth)
 }
 
 func BenchmarkAddNode(b *testing.B) {

@@ -327,29 +327,6 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-func BenchmarkDecode(b *testing.B) {
-	address := there.As16()
-	frame := func(ip []byte) []byte { return append(wiretest.Hex(b, "020000000001 020000000002 86dd"), ip...) }
-	for _, c := range []struct {
-		name  string
-		frame []byte
-	}{
-		{"data", frame(roce(b, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 1024)))},
-		{"cnp", frame(roce(b, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16)))},
-		{"fastcnp", frame(roce(b, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)))},
-		{"fcn", frame(udp(b, fcn.Port, make([]byte, 4)))},
-		{"other", frame(udp(b, 53, make([]byte, 40)))},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			var m Message
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = m.Decode(c.frame, rocev2.DecodeOptions{}, Config{})
-			}
-		})
-	}
-}
-
 // A zero Frame is not a message.
 func TestZeroFrame(t *testing.T) {
 	var m Message

@@ -356,25 +356,3 @@ func FuzzNotification(f *testing.F) {
 		require.Equal(t, b, out)
 	})
 }
-
-func BenchmarkDecode(b *testing.B) {
-	octets := wiretest.Hex(b, wire[1].octets)
-	var n Notification
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = n.Decode(octets)
-	}
-}
-
-func BenchmarkAppendFor(b *testing.B) {
-	data := rocev2.Packet{}
-	data.Src, data.Dst = addr("2001:db8:1::1"), addr("2001:db8:2::2")
-	src, out := addr("2001:db8:ffff::5"), make([]byte, 0, 128)
-	b.ReportAllocs()
-	for b.Loop() {
-		var err error
-		if out, err = AppendFor(out[:0], &data, src, Extension{Type: Hold}, Config{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -206,29 +206,6 @@ func TestTruncatedDatagram(t *testing.T) {
 	}
 }
 
-func BenchmarkAppendFor(b *testing.B) {
-	for _, c := range []struct {
-		name  string
-		frame []byte
-	}{
-		{"64 octets", wiretest.Hex(b, `020000000001 020000000002 86dd`+send6)},
-		{"4096 octets", longFrame(b)},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			var flow rocev2.Frame
-			out := make([]byte, 0, 1280)
-			b.ReportAllocs()
-			for b.Loop() {
-				var err error
-				flow.Decode(c.frame, rocev2.DecodeOptions{})
-				if out, err = AppendFor(out[:0], &flow, switch6, proxy6, 3, Config{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // longFrame is an RDMA WRITE with 4096 octets of payload over IPv6.
 func longFrame(tb testing.TB) []byte {
 	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: send6Tuple.Src, Dst: send6Tuple.Dst, DstPort: rocev2.Port}}

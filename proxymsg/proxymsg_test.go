@@ -342,29 +342,6 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-func BenchmarkDecode(b *testing.B) {
-	for _, c := range []struct {
-		name, octets string
-		family       Family
-	}{
-		{"IPv4", write4Fixed + write4, IPv4},
-		{"IPv6", send6Fixed + send6, IPv6},
-		{"inferred", send6Fixed + send6, 0},
-		{"inferred, tunnel", write4Fixed + inIPv6 + write4, 0},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			wire := wiretest.Hex(b, c.octets)
-			var m Message
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := m.Decode(wire, c.family); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 func BenchmarkBTH(b *testing.B) {
 	m := Message{Invoking: wiretest.Hex(b, inVXLAN+send6)}
 	b.ReportAllocs()

@@ -7,18 +7,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// shapes are the packets of the benchmarks.
-var shapes = []struct {
-	name   string
-	opcode bth.Opcode
-}{
-	{"none", bth.RCSendOnly},
-	{"RETH", bth.RCRDMAWriteOnly},
-	{"AETH", bth.RCAcknowledge},
-	{"DETH+ImmDt", bth.UDSendOnlyWithImmediate},
-	{"unknown", 0xc3},
-}
-
 // sink has the receivers, inputs and results of the functions below.
 var sink struct {
 	header  bth.Header
@@ -30,44 +18,6 @@ func decodeHeader(b []byte)  { _, sink.err = sink.header.Decode(b) }
 func appendHeader(b []byte)  { _, sink.err = sink.header.AppendBinary(b) }
 func decodeHeaders(b []byte) { _, sink.err = sink.headers.Decode(b) }
 func appendHeaders(b []byte) { _, sink.err = sink.headers.AppendBinary(b) }
-
-func BenchmarkHeader(b *testing.B) {
-	octets, _ := packet(b, bth.RCSendOnly)
-	buf := make([]byte, 0, 64)
-	b.Run("decode", func(b *testing.B) {
-		for b.Loop() {
-			decodeHeader(octets)
-		}
-	})
-	b.Run("append", func(b *testing.B) {
-		for b.Loop() {
-			appendHeader(buf)
-		}
-	})
-}
-
-func BenchmarkHeaders(b *testing.B) {
-	buf := make([]byte, 0, 64)
-	all := make([][]byte, len(shapes))
-	for i, s := range shapes {
-		all[i], _ = packet(b, s.opcode)
-		b.Run("decode/"+s.name, func(b *testing.B) {
-			for b.Loop() {
-				decodeHeaders(all[i])
-			}
-		})
-		b.Run("append/"+s.name, func(b *testing.B) {
-			for b.Loop() {
-				appendHeaders(buf)
-			}
-		})
-	}
-	b.Run("decode/in turn", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			decodeHeaders(all[i%len(all)])
-		}
-	})
-}
 
 // Decoding and encoding do not allocate on success and on error. Validate does not
 // allocate for a valid header.
