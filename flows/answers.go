@@ -263,7 +263,13 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	if kind != bth.SyndromeACK {
 		covered = bth.AddPSN(r.psn, bth.MaxPSN) // a NAK covers the PSNs before its own
 	}
-	f.sequence.recordCovered(covered)
+	advances := !f.sequence.isCovered(covered)
+	if f.sequence.recordCovered(covered) && (o.message != MessageRead || o.firstResponse) {
+		f.sequence.recordAnswered(r.frame, h) // a READ may take long
+	}
+	if h.retries != 0 {
+		t.answerRetried(f, h, r, covered, advances)
+	}
 	h.coverNAKs(covered)
 	if h.marks.head != h.marks.tail {
 		took := h.marks.timeAnswer(covered, o.firstResponse, kind != bth.SyndromeACK, r.at,

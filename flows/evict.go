@@ -48,6 +48,8 @@ func (t *Table) dropStream(id uint32) {
 	t.earlies.release(&s.early)
 	if h := t.histories.lookUp(f.history); h != nil {
 		t.asks.release(&h.asks)
+		e.Causes.Spurious += t.retries.lookUp(h.retries).spuriousNow()
+		t.retries.release(&h.retries)
 	}
 	t.histories.release(&f.history)
 	t.serieses.releaseSeries(&f.series)

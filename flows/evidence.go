@@ -121,7 +121,6 @@ type evidence struct {
 	pace      pace
 
 	previous               int64 // time of the previous request
-	timingOut              bool  // the previous request was a retransmission after a timeout
 	minTimeout, maxTimeout int64
 	covered                uint64
 	dscp                   uint64
@@ -181,9 +180,10 @@ func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 	e.pace.recordRequest(p.ipOctets, at)
 }
 
-// recordSequenced records the verdict about a request's PSN. covered reports whether an answer had
-// covered the PSN, asked whether a NAK had asked for it.
-func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause RetransmissionCause, covered, asked bool) {
+// recordSequenced records the verdict about a request's PSN. goesBack reports whether the sender went
+// back to it, covered whether an answer had covered the PSN, and asked whether a NAK had asked for it.
+func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause RetransmissionCause,
+	goesBack, covered, asked bool) {
 	timeout := v.isRetransmission() && cause == CauseTimeout
 	switch {
 	case v == beyondGap:
@@ -198,14 +198,14 @@ func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause Retr
 	if timeout && covered {
 		e.covered++
 	}
-	if timeout && !e.timingOut && e.previous != 0 {
+	if timeout && goesBack && e.previous != 0 {
 		pause := max(at-e.previous, 1)
 		if e.minTimeout == 0 || pause < e.minTimeout {
 			e.minTimeout = pause
 		}
 		e.maxTimeout = max(e.maxTimeout, pause)
 	}
-	e.timingOut, e.previous = timeout, at
+	e.previous = at
 }
 
 // recordAnswer records a response, an ACK or a NAK.

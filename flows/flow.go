@@ -139,16 +139,17 @@ type firstRequest struct {
 }
 
 // rememberRequest stores a request in the history of its flow, or in the flow if there is no
-// history yet.
-func (t *Table) rememberRequest(f *flow, h *history, o firstRequest, v verdict) {
+// history yet. For a retransmission it returns the time of the first copy, or 0 if that is unknown.
+func (t *Table) rememberRequest(f *flow, h *history, o firstRequest, v verdict) (first int64) {
 	switch {
 	case v == retransmitted:
-		h.marks.removePSN(o.from)
+		return h.marks.removePSN(o.from)
 	case h == nil:
 		f.opening, f.opening.set = o, true
 	default:
 		t.addToHistory(h, &o)
 	}
+	return 0
 }
 
 // addToHistory stores a request in a history.

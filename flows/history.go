@@ -15,10 +15,11 @@ type history struct {
 	naks      nakRecords
 	marks     pendingTimes
 	asks      uint32 // id in Table.asks; 0 for none
+	retries   uint32 // id in Table.retries; 0 for none
 	forgotten bool   // asks belong to the previous life
 }
 
-func (h *history) resetLife() { *h = history{asks: h.asks, forgotten: h.asks != 0} }
+func (h *history) resetLife() { *h = history{asks: h.asks, forgotten: h.asks != 0, retries: h.retries} }
 
 // An askRequest is a READ or an ATOMIC: its message ends with the responder's data.
 type askRequest struct {
@@ -165,16 +166,20 @@ func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
 	m.tail++
 }
 
-// removePSN removes a retransmitted PSN: its answer may belong to either transmission.
-func (m *pendingTimes) removePSN(p uint32) {
+// removePSN removes a retransmitted PSN: its answer may belong to either transmission. It returns
+// the time of the first one, or 0 if it is unknown.
+func (m *pendingTimes) removePSN(p uint32) (at int64) {
 	keep := m.head
 	for i := m.head; i != m.tail; i++ {
 		if mark := m.psn[i%maxMarks]; mark&bth.MaxPSN != p {
 			m.psn[keep%maxMarks], m.at[keep%maxMarks] = mark, m.at[i%maxMarks]
 			keep++
+		} else {
+			at = m.at[i%maxMarks]
 		}
 	}
 	m.tail = keep
+	return at
 }
 
 // timeAnswer ends the round trips of requests up to PSN c. A READ is timed by its first response,

@@ -15,6 +15,7 @@ func (s span) contains(p uint32) bool {
 // it.
 type hole struct {
 	span
+	answered    bool // an answer came after the packet after it
 	headMissing bool // the packet after it does not begin a message
 	open        bool // the packet before it does not end a message
 	// kind of the first message that ends between this hole and the next; noMessage if none does
@@ -55,6 +56,14 @@ func (h *holes) top() *hole {
 		return nil
 	}
 	return &h.all[h.n-1]
+}
+
+// markAnswered records that an answer came after the packets after all holes. Holes below an answered
+// one are answered.
+func (h *holes) markAnswered() {
+	for i := h.n - 1; i >= 0 && !h.all[i].answered; i-- {
+		h.all[i].answered = true
+	}
 }
 
 // contains reports whether p is in a hole.

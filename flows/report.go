@@ -25,14 +25,18 @@ type Flow struct {
 	// three requests, or no time between them.
 	Mean, Peak float64
 
-	Sequenced bool // PSN and Causes are valid; false for UD and management
+	Sequenced bool // PSN, Causes and GaveUp are valid; false for UD and management
 	PSN       PSN
 	Causes    Retransmissions
+	GaveUp    *GaveUp // nil unless the sender gave up
 
 	Answers
 	Spacing time.Duration // shortest time between two CNPs; negative with fewer than two
 	AfterCE *Histogram    // time from the first CE mark since the previous CNP to a CNP; nil without values
 	RTT     *Histogram    // round trip time at the capture point; nil without values
+	// RTTFromRetransmitted is the number of values of RTT from requests that were sent as often as
+	// they were answered: each answer belongs to one copy.
+	RTTFromRetransmitted uint64
 
 	Queue QueueDepth
 
@@ -113,8 +117,8 @@ type PSN struct {
 	// copies made by the network, recognized by the IPv4 Identification; not retransmissions
 	Copies   uint64 `json:"copies"`
 	Unseen   uint64 `json:"unseen"`   // skipped PSNs that the receiver acknowledged: not captured
-	Lost     uint64 `json:"lost"`     // skipped PSNs that no answer covers
-	Unjudged uint64 `json:"unjudged"` // skipped PSNs of flows without an answer
+	Lost     uint64 `json:"lost"`     // skipped PSNs that no answer covers, although one came after them
+	Unjudged uint64 `json:"unjudged"` // skipped PSNs after which no answer came
 }
 
 // NeverSeen returns the number of skipped PSNs that were not seen later.
@@ -126,6 +130,9 @@ type Retransmissions struct {
 	RNR     uint64 `json:"rnr"`     // CauseRNR
 	Read    uint64 `json:"read"`    // CauseReadRest
 	Timeout uint64 `json:"timeout"` // CauseTimeout
+	// Spurious counts those of Timeout for requests that were answered as often as they were sent:
+	// nothing was lost.
+	Spurious uint64 `json:"spurious"`
 }
 
 func (r *Retransmissions) addCounts(o *Retransmissions) {
@@ -133,6 +140,7 @@ func (r *Retransmissions) addCounts(o *Retransmissions) {
 	r.RNR += o.RNR
 	r.Read += o.Read
 	r.Timeout += o.Timeout
+	r.Spurious += o.Spurious
 }
 
 func (r *Retransmissions) countCause(c RetransmissionCause) {
@@ -203,7 +211,14 @@ func (t *Table) reportFlow(s *stream) Flow {
 	if hasSequence(f.Transport, t.keyOfStream(s).QP) {
 		q, h := &f.sequence, t.histories.lookUp(f.history)
 		out.Sequenced, out.PSN, out.Causes = true, q.countsNow(h), q.causes
-		out.PSN.Last = bth.AddPSN(q.next, bth.MaxPSN)
+		if q.seen {
+			out.PSN.Last = bth.AddPSN(q.next, bth.MaxPSN)
+		}
+		if h != nil {
+			r := t.retries.lookUp(h.retries)
+			out.Causes.Spurious, out.RTTFromRetransmitted = r.spuriousNow(), r.timesNow()
+		}
+		out.GaveUp = t.gaveUp(f)
 		for kind, n := range q.cutNow(h) {
 			m := &out.messages[kind]
 			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)
@@ -225,6 +240,8 @@ func (t *Table) reportFlow(s *stream) Flow {
 	}
 	if h := t.histograms.lookUp(f.rtt); h.Count() > 0 && (partner != nil || s.settled.any) {
 		out.RTT = h.clone()
+	} else {
+		out.RTTFromRetransmitted = 0
 	}
 	last := f.last
 	if out.Answers.any {

@@ -13,6 +13,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 		}
 		t.names.addFlow(&p.pkt.Flow)
 	}
+	previous := f.last
 	f.countRequest(p, at)
 	if series := t.seriesOf(f); series != nil {
 		series.countRequest(p, at)
@@ -24,7 +25,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	}
 	r := &roles[p.pkt.Opcode]
 	if hasSequence(p.pkt.Opcode.Transport(), p.pkt.Flow.QP) {
-		t.recordSequenced(s, p, frame, at)
+		t.recordSequenced(s, p, frame, at, previous)
 		return
 	}
 	f.countMessage(r)
@@ -37,8 +38,9 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// recordSequenced records a request of a transport with consecutive PSNs.
-func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
+// recordSequenced records a request of a transport with consecutive PSNs. The request before it was
+// sent at previous.
+func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous int64) {
 	f, q, r := &s.flow, &s.flow.sequence, &roles[p.pkt.Opcode]
 	t.learnMTU(s, p.pkt.Opcode.PathMTU(p.pkt.Payload))
 	if s.pairing.announced.stream.id != 0 {
@@ -72,9 +74,15 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 		}
 		h.idents.add(p.pkt.PSN, p.ident)
 	}
-	unreliable := p.pkt.Opcode.Transport() == bth.TransportUC
+	if verdict == beyondGap {
+		q.gapFrame = frame
+	}
+	if verdict <= beyondGap && h != nil && h.retries != 0 {
+		t.retries.lookUp(h.retries).last.set = false // the sender goes on
+	}
+	first, unreliable := int64(0), p.pkt.Opcode.Transport() == bth.TransportUC
 	if !unreliable && (p.pkt.AckReq || r.asks || verdict.isRetransmission()) {
-		t.rememberRequest(f, h, firstRequest{
+		first = t.rememberRequest(f, h, firstRequest{
 			askRequest: askRequest{from: p.pkt.PSN, to: bth.AddPSN(p.pkt.PSN, n+more), octets: p.readLength(),
 				atomic: r.message == MessageAtomic, order: t.stats.Packets},
 			at: at, read: r.message == MessageRead,
@@ -98,6 +106,10 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 		}
 		q.counts.Retransmitted++
 		q.causes.countCause(cause)
+		if verdict == retransmitted {
+			t.recordRetry(f, h, &retry{p: p, cause: cause, covered: covered, first: first, previous: previous, at: at,
+				frame: frame})
+		}
 	}
 	if series := t.seriesOf(f); series != nil {
 		gap := uint32(bth.ComparePSN(p.pkt.PSN, expected))
@@ -105,7 +117,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at int64) {
 		t.totalAt(at).countVerdict(verdict, gap)
 	}
 	if e := t.evidenceOf(f); e != nil {
-		e.recordSequenced(frame, at, verdict, cause, covered, asked)
+		e.recordSequenced(frame, at, verdict, cause, h != nil && h.naks.n == 1, covered, asked)
 	}
 	if f.FirstTrouble == 0 && (verdict.isRetransmission() || verdict == beyondGap) {
 		f.FirstTrouble = frame

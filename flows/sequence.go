@@ -13,17 +13,17 @@ type sequence struct {
 
 	begun    bool        // next is known from a request of this life or from CM
 	seen     bool        // a request of this life was seen
-	answered bool        // an answer of this life was seen
 	running  bool        // the previous request belongs to a run of retransmissions described by history.naks
 	open     bool        // the highest request does not end a message
 	headless bool        // the lowest request is within a message and the end of it was not seen
 	headCut  MessageKind // 1 + kind of the lowest request's message if it is counted in incomplete; else 0
 	cover    coverage    // by the answers of this life
 
-	// PSNs of dropped holes that no answer covers yet. An answer that covers the PSN before
-	// forgottenTo covers all of them.
-	forgotten   uint64
-	forgottenTo uint32
+	// PSNs of dropped holes that no answer covers yet, and those of them after which no answer came.
+	// An answer that covers the PSN before forgottenTo covers all of them.
+	forgotten, unanswered uint64
+	forgottenTo           uint32
+	gapFrame              uint64 // number of the frame after the newest gap
 
 	counts PSN
 	causes Retransmissions
@@ -171,6 +171,9 @@ func (s *sequence) forgetHole(one hole) {
 	covered, rest := s.splitCovered(one.span)
 	s.counts.Unseen += covered
 	s.forgotten += rest
+	if !one.answered {
+		s.unanswered += rest
+	}
 	s.forgottenTo = one.to
 }
 
@@ -202,11 +205,11 @@ func (h *history) forgetHoles(s *sequence) {
 	}
 }
 
-// recordCovered records that all PSNs up to c were received.
-func (s *sequence) recordCovered(c uint32) {
-	s.answered = true
+// recordCovered records that all PSNs up to c were received. It reports whether the PSN belongs to
+// this life.
+func (s *sequence) recordCovered(c uint32) bool {
 	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
-		return // of another life
+		return false
 	}
 	s.cover.raise(c)
 	if d := bth.ComparePSN(c, s.next); d >= 0 && uint32(d) < s.slack { // a response to the last READ
@@ -215,7 +218,17 @@ func (s *sequence) recordCovered(c uint32) {
 	}
 	if s.forgotten > 0 && bth.ComparePSN(c, s.forgottenTo) >= -1 {
 		s.counts.Unseen += s.forgotten
-		s.forgotten = 0
+		s.forgotten, s.unanswered = 0, 0
+	}
+	return true
+}
+
+// recordAnswered records that an answer of this life came in a frame: it shows that skipped PSNs
+// which it does not cover were lost.
+func (s *sequence) recordAnswered(frame uint64, h *history) {
+	if frame > s.gapFrame {
+		h.holes.markAnswered()
+		s.unanswered = 0
 	}
 }
 
@@ -232,21 +245,22 @@ func (s *sequence) resolveSlack(end uint32) {
 	s.slack = 0
 }
 
-// countsNow returns the counts, with the remaining holes judged by the answers seen so far.
+// countsNow returns the counts, with the remaining holes judged by the answers seen so far. A hole
+// is lost only if an answer after it shows that.
 func (s *sequence) countsNow(h *history) PSN {
 	c := s.counts
-	rest := s.forgotten
+	c.Lost += s.forgotten - s.unanswered
+	c.Unjudged += s.unanswered
 	if h != nil {
 		for _, one := range h.holes.all[:h.holes.n] {
 			covered, open := s.splitCovered(one.span)
 			c.Unseen += covered
-			rest += open
+			if one.answered {
+				c.Lost += open
+			} else {
+				c.Unjudged += open
+			}
 		}
-	}
-	if s.answered {
-		c.Lost += rest
-	} else {
-		c.Unjudged += rest
 	}
 	if s.cover.any {
 		// The last packets: acknowledged but not captured, without the slack of the last READ.
@@ -277,6 +291,9 @@ func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 func (s *sequence) endLife(h *history) {
 	if s.begun {
 		s.counts, s.incomplete = s.countsNow(h), s.cutNow(h)
+	}
+	if s.seen {
+		s.counts.Last = bth.AddPSN(s.next, bth.MaxPSN)
 	}
 	*s = sequence{counts: s.counts, causes: s.causes, incomplete: s.incomplete}
 	if h != nil {

@@ -154,7 +154,7 @@ func (f *Flow) counters() []*uint64 {
 		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated,
 		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
 		&p.Gaps, &p.Missing, &p.Late, &p.Retransmitted, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
-		&c.NAK, &c.RNR, &c.Read, &c.Timeout,
+		&c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious, &f.RTTFromRetransmitted,
 	}
 	for i := range f.messages {
 		all = append(all, &f.messages[i].Begun, &f.messages[i].Complete)
@@ -170,7 +170,7 @@ func (a *Answers) subtractOld(o *Answers) {
 // counters returns pointers to all counters except those of answers.
 func (e *Evicted) counters() []*uint64 {
 	c := &e.Causes
-	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout}
+	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious}
 	for i := range e.ECN {
 		all = append(all, &e.ECN[i])
 	}

@@ -54,6 +54,7 @@ type Table struct {
 
 	histories  pool[history]
 	asks       pool[asks]
+	retries    pool[retries]
 	histograms pool[Histogram]
 	earlies    pool[earlyReplies]
 	serieses   seriesPools
