@@ -121,6 +121,7 @@ type evidence struct {
 	pace      pace
 
 	previous               int64 // time of the previous request
+	timingOut              bool  // the previous request was a retransmission after a timeout
 	minTimeout, maxTimeout int64
 	covered                uint64
 	dscp                   uint64
@@ -198,14 +199,14 @@ func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause Retr
 	if timeout && covered {
 		e.covered++
 	}
-	if timeout && goesBack && e.previous != 0 {
+	if timeout && (goesBack || !e.timingOut) && e.previous != 0 {
 		pause := max(at-e.previous, 1)
 		if e.minTimeout == 0 || pause < e.minTimeout {
 			e.minTimeout = pause
 		}
 		e.maxTimeout = max(e.maxTimeout, pause)
 	}
-	e.previous = at
+	e.timingOut, e.previous = timeout, at
 }
 
 // recordAnswer records a response, an ACK or a NAK.

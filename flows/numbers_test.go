@@ -69,7 +69,8 @@ func TestSinceCounters(t *testing.T) {
 			Unpaired: []Unpaired{{FlowKey: f.FlowKey, WithQP: true, Answers: answersOf(n)}},
 			Links:    []Link{link},
 			Evicted: Evicted{Flows: n, Packets: 2 * n, IPOctets: 3 * n, Answers: answersOf(n),
-				ECN: [4]uint64{4 * n, 5 * n, 6 * n, 7 * n}, Causes: Retransmissions{8 * n, 9 * n, 10 * n, 11 * n, 12 * n}},
+				ECN:    [4]uint64{4 * n, 5 * n, 6 * n, 7 * n},
+				Causes: Retransmissions{8 * n, 9 * n, 10 * n, 11 * n, 12 * n}},
 		}
 	}
 	old, now := snapshot(3), snapshot(10)

@@ -254,6 +254,10 @@ func (t *Table) countRetried(f *flow, r *retries, e *retriedRequest, at int64) {
 	}
 }
 
+// leastTimeout is the shortest timeout of the InfiniBand specification in nanoseconds: 4.096 µs times
+// two. A retransmission that comes earlier has another cause, which was not captured.
+const leastTimeout = 8192
+
 // gaveUp returns the request that the sender of a flow gave up, or nil. The capture must continue
 // for twice the last timeout, in which the sender would have retransmitted again.
 func (t *Table) gaveUp(f *flow) *GaveUp {
@@ -263,7 +267,7 @@ func (t *Table) gaveUp(f *flow) *GaveUp {
 	}
 	r := t.retries.lookUp(h.retries)
 	if r == nil || r.life != f.sequence.counts.Lives || !r.last.set || !f.sequence.cover.any ||
-		t.latest-r.last.at < 2*r.last.timeout {
+		r.last.timeout < leastTimeout || t.latest-r.last.at < 2*r.last.timeout {
 		return nil
 	}
 	return &GaveUp{Frame: r.last.frame, Retries: uint64(r.last.retries)}

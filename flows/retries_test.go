@@ -64,7 +64,8 @@ func TestSpuriousTimeouts(t *testing.T) {
 			{ms: 5, acks: []uint32{11}}, {ms: 20, send: []uint32{11}}, {ms: 26, acks: []uint32{11}}},
 			Retransmissions{Timeout: 1, Spurious: 1}, []int{5, 6}, 1, 20, 20},
 		{"the sender goes back over three requests", []timedStep{{ms: 0, send: []uint32{11, 12, 13}},
-			{ms: 10, send: []uint32{11, 12, 13}}, {ms: 30, acks: []uint32{11, 12, 13}}, {ms: 42, acks: []uint32{13, 13, 13}}},
+			{ms: 10, send: []uint32{11, 12, 13}}, {ms: 30, acks: []uint32{11, 12, 13}},
+			{ms: 42, acks: []uint32{13, 13, 13}}},
 			Retransmissions{Timeout: 3, Spurious: 3}, []int{30, 30, 30, 32, 32, 32}, 6, 10, 10},
 		{"one answer for two requests, twice", []timedStep{{ms: 0, send: []uint32{11, 12}},
 			{ms: 10, send: []uint32{11, 12}}, {ms: 30, acks: []uint32{12}}, {ms: 42, acks: []uint32{12, 12}}},
@@ -168,6 +169,7 @@ func TestGaveUp(t *testing.T) {
 		{"another request", []timedStep{{ms: 0, send: []uint32{11}}, {ms: 10, send: []uint32{11}},
 			{ms: 11, acks: []uint32{11}}, {ms: 20, send: []uint32{12}}, {ms: 30, send: []uint32{12}}, {ms: 50}},
 			&GaveUp{9, 1}},
+		{"too early for a timeout", []timedStep{{ms: 0, send: []uint32{11, 11}}, {ms: 100}}, nil},
 		{"no retransmission", []timedStep{{ms: 0, send: []uint32{11}}, {ms: 100}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,7 +180,7 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
-// The last PSN is one that a request took, whatever connection is announced afterwards.
+// The last PSN is one that a request took, also if another connection is announced afterwards.
 func TestLastPSN(t *testing.T) {
 	s := newPaired(t, 100).sendOnly(100, 101).answerACK(101)
 	require.EqualValues(t, 101, s.onlyFlow().PSN.Last)

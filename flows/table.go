@@ -11,8 +11,8 @@ import (
 type Config struct {
 	// MaxFlows is the maximum number of flows, 131,072 if 0 and at least 2. Answers without
 	// requests in the same direction count as a flow. A flow takes 1 KB, 3.5 KB with consecutive
-	// requests, 3 KB more with READs or ATOMICs, and 5 KB more for each of its two time
-	// distributions.
+	// requests, 3 KB more with READs or ATOMICs, 5.5 KB more after a retransmission timeout, and 5 KB
+	// more for each of its two time distributions.
 	MaxFlows int
 	// Shards divides the flows between several tables that observe the same packets. This table
 	// keeps the address pairs of shard number Shard, from 0 to Shards-1. Together they report the

@@ -129,3 +129,14 @@ func TestRNRWithoutRepeats(t *testing.T) {
 	require.Equal(t, []string{"receiver not ready 10.0.0.1"}, causesOf(all))
 	require.NotContains(t, all[0].Text, "retransmitted")
 }
+
+// A gap without an answer after it is no loss if the flow has other answers. Without any, it is
+// unknown.
+func TestUnjudgedGap(t *testing.T) {
+	f := flowOf(4, 26, 100)
+	f.PSN.Gaps, f.PSN.Missing, f.PSN.Unjudged, *f.Evidence.Sign(flows.SignGap) = 1, 1, 1, signOf(1)
+	explain := func() []string { return causesOf(triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}})) }
+	require.Equal(t, []string{"loss"}, explain())
+	*f.Evidence.Sign(flows.SignAnswer) = signOf(99)
+	require.Empty(t, explain())
+}

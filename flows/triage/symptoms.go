@@ -11,10 +11,17 @@ import (
 
 // The rules in this file find symptoms without a known cause.
 
-// findLost finds lost and retransmitted packets.
+// findLost finds lost and retransmitted packets. A gap that is not judged counts if the flow has no
+// answers: in others it is the last gap, and the capture ended before its answer.
 func findLost(v *view) {
+	countUnjudged := func(f *flows.Flow) uint64 {
+		if f.Evidence.Sign(flows.SignAnswer).Count > 0 {
+			return 0
+		}
+		return f.PSN.Unjudged
+	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
-		return (hasLosses(f) || f.PSN.Unjudged > 0 || f.Causes.Read > 0) &&
+		return (hasLosses(f) || countUnjudged(f) > 0 || f.Causes.Read > 0) &&
 			!v.hasCause(f, CauseOtherDSCP, CauseStorm, CauseTimedOut, CauseReordered, CauseNotReady)
 	}) {
 		seen := sumSigns(g.flows, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...)
@@ -24,7 +31,7 @@ func findLost(v *view) {
 		var missing, unjudged, retransmitted uint64
 		for _, f := range g.flows {
 			missing += f.PSN.Lost
-			unjudged += f.PSN.Unjudged
+			unjudged += countUnjudged(f)
 			retransmitted += f.PSN.Retransmitted
 			longest = max(longest, f.Evidence.MaxTimeout)
 		}

@@ -172,7 +172,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t,
 		strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"),
 		keys(got["psn"]))
-	require.Equal(t, strings.Fields("nak read rnr timeout"), keys(got["repeats_by"]))
+	require.Equal(t, strings.Fields("nak read rnr spurious timeout"), keys(got["repeats_by"]))
 	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational",
 		"sequence"}, keys(got["naks"]))
 	require.Equal(t, strings.Fields("after_ce_us fast min_spacing_us receiver"), keys(got["cnps"]))

@@ -173,6 +173,10 @@ func formatRemarks(f *flows.Flow) (all []string) {
 	add(c.RNR, "%d retransmitted after RNR NAKs")
 	add(c.Read, "%d retransmitted for the rest of a READ")
 	add(c.Timeout, "%d retransmitted after a timeout")
+	add(c.Spurious, "%d of these although nothing was lost")
+	if g := f.GaveUp; g != nil {
+		all = append(all, fmt.Sprintf("gave up after %s (frame %d)", cli.Count(g.Retries, "retransmission"), g.Frame))
+	}
 	add(p.Copies, "%d copied by the network")
 	if p.Lives > 1 {
 		add(p.Lives, "%d connections")

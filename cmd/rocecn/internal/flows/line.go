@@ -48,6 +48,7 @@ type flowLine struct {
 	Lives     uint64                 `json:"lives,omitempty"`
 	PSN       *psnLine               `json:"psn,omitempty"`
 	RepeatsBy *flows.Retransmissions `json:"repeats_by,omitempty"`
+	GaveUp    *flows.GaveUp          `json:"gave_up,omitempty"`
 
 	answersLine
 
@@ -118,6 +119,7 @@ type (
 		Samples uint64  `json:"samples"`
 		Min     float64 `json:"min"`
 		percentilesLine
+		FromRetransmitted uint64 `json:"from_retransmitted,omitempty"`
 	}
 )
 
@@ -146,7 +148,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		}
 	}
 	if f.Sequenced {
-		l.Lives, l.PSN, l.RepeatsBy = f.PSN.Lives, &psnLine{f.PSN, f.FirstTrouble}, &f.Causes
+		l.Lives, l.PSN, l.RepeatsBy, l.GaveUp = f.PSN.Lives, &psnLine{f.PSN, f.FirstTrouble}, &f.Causes, f.GaveUp
 	}
 	if f.Spacing >= 0 {
 		l.CNPs.Spacing = new(toMicroseconds(f.Spacing))
@@ -156,6 +158,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	}
 	if h := f.RTT; h.Count() > 0 {
 		l.RTT = new(timesOf(h))
+		l.RTT.FromRetransmitted = f.RTTFromRetransmitted
 	}
 	if f.Queue.Known {
 		l.WorstQueue = &f.Queue
@@ -190,7 +193,7 @@ func percentilesOf(h times) percentilesLine {
 }
 
 func timesOf(h times) timesLine {
-	return timesLine{h.Count(), toMicroseconds(h.Min()), percentilesOf(h)}
+	return timesLine{Samples: h.Count(), Min: toMicroseconds(h.Min()), percentilesLine: percentilesOf(h)}
 }
 
 // An unpairedLine is the JSON object of packets that are about no known flow.

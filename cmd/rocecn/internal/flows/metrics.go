@@ -68,6 +68,7 @@ func newMetrics() []metric {
 	sequence("repeats_by.rnr", func(f *flows.Flow) uint64 { return f.Causes.RNR })
 	sequence("repeats_by.read", func(f *flows.Flow) uint64 { return f.Causes.Read })
 	sequence("repeats_by.timeout", func(f *flows.Flow) uint64 { return f.Causes.Timeout })
+	sequence("repeats_by.spurious", func(f *flows.Flow) uint64 { return f.Causes.Spurious })
 	count("acks", func(f *flows.Flow) uint64 { return f.ACKs })
 	count("naks", func(f *flows.Flow) uint64 { return countNAKs(&f.Answers) })
 	for code := range new(flows.Answers).NAKs() {
@@ -87,6 +88,7 @@ func newMetrics() []metric {
 	count("proxy", func(f *flows.Flow) uint64 { return f.Proxy })
 	count("answers_icrc_wrong", func(f *flows.Flow) uint64 { return f.Wrong.Total() })
 	count("rtt_us.samples", func(f *flows.Flow) uint64 { return f.RTT.Count() })
+	count("rtt_us.from_retransmitted", func(f *flows.Flow) uint64 { return f.RTTFromRetransmitted })
 	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return toMicroseconds(f.RTT.Min()), f.RTT.Count() > 0 })
 	percentiles("rtt_us", func(f *flows.Flow) *flows.Histogram { return f.RTT })
 	value("worst_queue.depth", func(f *flows.Flow) (float64, bool) { return float64(f.Queue.Depth), f.Queue.Known })

@@ -40,7 +40,8 @@ func everything() flows.Flow {
 		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Retransmitted: 136,
 			Copies: 137,
 			Unseen: 138, Lost: 139, Unjudged: 140},
-		Causes: flows.Retransmissions{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
+		Causes:               flows.Retransmissions{NAK: 141, RNR: 142, Read: 143, Timeout: 144, Spurious: 170},
+		RTTFromRetransmitted: 171,
 		Answers: flows.Answers{ACKs: 146, RNRNAKs: 152, CNPs: 153, FastCNPs: 154,
 			PPFC: 155,
 			FCN:  156, Proxy: 157,
@@ -73,10 +74,12 @@ var values = `src_port=49152 src_port_shared=160
 	messages.ATOMIC_WRITE.complete=123
 	lives=132 psn.gaps=133 psn.missing=134 psn.late=135 psn.repeats=136 psn.copies=137 psn.unseen=138 psn.lost=139
 	psn.unjudged=140 repeats_by.nak=141 repeats_by.rnr=142 repeats_by.read=143 repeats_by.timeout=144
+	repeats_by.spurious=170
 	acks=146 naks=745 naks.sequence=147 naks.invalid_request=148 naks.remote_access=149 naks.remote_operational=150
 	naks.invalid_RD_request=151 rnr_naks=152 cnps=307 cnps.receiver=153 cnps.fast=154 cnps.min_spacing_us=158
 	cnps.after_ce_us.p50=0.02 cnps.after_ce_us.p99=0.03 ppfc=155 fcn=156 proxy=157 answers_icrc_wrong=255
-	rtt_us.samples=2 rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005 worst_queue.depth=160
+	rtt_us.from_retransmitted=171 rtt_us.samples=2 rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005
+	worst_queue.depth=160
 	icrc_wrong=108 truncated=109`
 
 func valuesOf(text string) map[string]string {
@@ -109,7 +112,7 @@ func TestMetrics(t *testing.T) {
 			measured = append(measured, m.name)
 		}
 	}
-	require.Len(t, measured, len(metrics)-24, "%s", measured) // 11 of no count, 13 of PSNs
+	require.Len(t, measured, len(metrics)-25, "%s", measured) // 11 of no count, 14 of PSNs
 	empty.Spacing, empty.RTT = 0, nil
 	spacing, _ := metricOf("min_spacing_us")
 	n, ok := spacing.of(&empty)
@@ -178,6 +181,7 @@ func TestPrometheusOfEverything(t *testing.T) {
 		flow_repeats_total cause="rnr" 142
 		flow_repeats_total cause="read" 143
 		flow_repeats_total cause="timeout" 144
+		flow_spurious_repeats_total 170
 		flow_missing_packets fate="unseen" 138
 		flow_missing_packets fate="lost" 139
 		flow_missing_packets fate="unjudged" 140

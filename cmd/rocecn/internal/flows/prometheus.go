@@ -42,6 +42,8 @@ var families = []family{
 	{"late_packets_total", "Requests that filled a gap later.", numberSamples("psn.late")},
 	{"repeats_total", "Retransmitted requests, by cause.",
 		labelledSamples("cause", "repeats_by.", "nak", "rnr", "read", "timeout")},
+	{"spurious_repeats_total", "Those after a timeout of requests that were answered as often as they were sent.",
+		numberSamples("repeats_by.spurious")},
 	{"missing_packets", "PSNs that never arrived, by fate.",
 		labelledSamples("fate", "psn.", "unseen", "lost", "unjudged")},
 	{"acks_total", "Acknowledgements.", numberSamples("acks")},
