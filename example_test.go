@@ -4,8 +4,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
@@ -39,6 +41,22 @@ func Example_read() {
 	// Output:
 	// 2001:db8:ffff::5 network 2001:db8:4::e 1118481
 	// true
+}
+
+// A program prints the CNPs of a capture.
+func Example_capture() {
+	var m message.Message
+	for r, err := range capture.File("testdata/tour.pcap") {
+		if err != nil {
+			log.Fatal(err) // names the record
+		}
+		if err := m.Decode(r.Data, r.Options(), message.Config{}); err == nil && m.Kind == message.KindCNP {
+			fmt.Println(m.Packet.Src, m.CNP.DestQP)
+		}
+	}
+	// Output:
+	// 2001:db8:4::e 17
+	// 2001:db8:ffff::1 17
 }
 
 // A congested switch answers a frame with a Fast CNP.

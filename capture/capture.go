@@ -13,10 +13,9 @@
 //	}
 //
 // [Open] reads from anything else than a file. [Writer] writes pcap, [PcapngWriter]
-// pcapng. There is no limit
-// on the length of a capture, and reading does not allocate for each packet. A
-// damaged or cut file is never taken for one that ends: the error says at which
-// record and octet it breaks off.
+// pcapng. There is no limit on the length of a capture, and reading does not
+// allocate for each packet. A damaged or truncated file is never taken for a
+// complete one: the error names the record and the octet.
 //
 // # Why not gopacket/pcapgo
 //
