@@ -61,8 +61,7 @@ func TestOpenVSwitch(t *testing.T) {
 		"ppfc: about " + data,
 		cut, // data in a tunnel
 		"fcn",
-		"not read: proxymsg: addresses: the message does not show whether they are IPv4 or IPv6: the family must be " +
-			"given",
+		"not read: proxymsg: addresses: ambiguous, the octets fit IPv4 and IPv6: set the family",
 		"cnp: to 2001:db8:1::1 qp 0x000011",
 		"ack: 2001:db8:4::e > 2001:db8:1::1 qp 0x000011 psn 43",
 		"pfc",
