@@ -238,7 +238,8 @@ func (a *accountant) printSummary(w io.Writer, r *reader) {
 		fmt.Fprintf(w, ", %d truncated by the snapshot length (want %d octets of each)", s.Truncated, s.SnapLength)
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
-		fmt.Fprintf(w, "; no room for %s with %s", cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"))
+		fmt.Fprintf(w, "; table full (-max-flows): evicted %s with %s", cli.Count(e.Flows, "flow"),
+			cli.Count(e.Packets, "packet"))
 	}
 	if s.Unlearned > 0 {
 		fmt.Fprintf(w, "; queue pairs may be missing: the tables were full for %s (-max-flows)",

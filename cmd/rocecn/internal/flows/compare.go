@@ -259,7 +259,7 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 	total := c.Total()
 	line("total", &total)
 	if n := c.Evicted(); n > 0 {
-		fmt.Fprintf(out, "There was no room for %s, which the total counts: -max-flows\n", cli.Count(n, "more flow"))
+		fmt.Fprintf(out, "Table full (-max-flows): only the total counts %s\n", cli.Count(n, "more flow"))
 	}
 	fmt.Fprintln(out, clocksText(c.Clocks()))
 }

@@ -177,5 +177,5 @@ func TestCompareEvicted(t *testing.T) {
 	require.Regexp(t, fmt.Sprintf(`"packets":{"a":%d,"b":%d},"same":%d,"lost":0,.*"evicted_flows":\d+}\n$`, n, n, n),
 		out)
 	_, out, _ = run(t, nil, "-compare", "-window", "4", "-max-flows", "16", path, path)
-	require.Regexp(t, `There was no room for \d+ more flows`, out)
+	require.Regexp(t, `Table full \(-max-flows\): only the total counts \d+ more flows`, out)
 }

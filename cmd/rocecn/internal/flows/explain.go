@@ -179,7 +179,7 @@ func (a *accountant) printVerdicts() error {
 	}
 	switch {
 	case a.crowded:
-		a.out.WriteString("nothing is explained: there was no room for all flows: -max-flows\n")
+		a.out.WriteString("no explanations, as the table had no room for all flows (-max-flows)\n")
 	case len(a.verdicts) == 0 && a.onlyAnswers:
 		a.out.WriteString("nothing can be explained: the capture has no request of any flow\n")
 	case len(a.verdicts) == 0:

@@ -83,7 +83,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		"at this UDP `address`, such as :6343, or with FILE or -i read the datagrams to its port")
 	flags.DurationVar(&o.interval, "interval", 0, "print the changes in each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",
-		"order by trouble, src, dst, first, last or a `number`, the greatest first")
+		"order by trouble, src, dst, first, last, or a `number` such as ce or psn.missing, largest first")
 	flags.IntVar(&o.top, "top", 0, "print only the first `N` flows")
 	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
 	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
@@ -104,11 +104,11 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.BoolVar(&o.twoPoint, "compare", false,
 		"compare two captures of the same traffic: packets lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
-		"of -compare: number of `packets` of each capture to search for the same packet")
+		"with -compare: number of `packets` of each capture in which to search for the same packet")
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
 		"number of goroutines that decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard",
-		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.parseShard)
+		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N; all parts together are complete", o.parseShard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0,
 		"maximum number of `flows` in the table (0: 131072, with -listen 16384)")
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
@@ -180,7 +180,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 // defineFlags defines the flags for inputs and the choice of flows. The code points are valid after parsing.
 func (o *options) defineFlags(flags *flag.FlagSet) *cli.CodePoints {
 	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
-	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
+	flags.Func("qp", "only flows from or to one of these queue pairs, as 84 or 0x54 (`list`)", o.choice.addQP)
 	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.Func("link-rate",
 		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed", o.linkRate)

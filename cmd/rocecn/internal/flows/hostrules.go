@@ -122,7 +122,7 @@ func (j *hostRules) compareAll() {
 	j.compareCounter(outOfSeqNames, j.seen.missing, "missing to it",
 		"the host saw no gap, the capture may have lost them", "the host saw gaps, too")
 	j.compareCounter(timeoutNames, j.seen.timeouts, "retransmitted after a timeout",
-		"no timer of the host ran out, something that the capture does not have made it repeat",
+		"no timer of the host expired: the cause of the retransmission is not in the capture",
 		"timers of the host ran out")
 	j.compareNotReady()
 	j.comparePauses()

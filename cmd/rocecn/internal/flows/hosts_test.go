@@ -108,7 +108,7 @@ func TestHostSays(t *testing.T) {
 		{"the sender has not sent the marks", marked, sender, `"np_cnp_sent":5`, `"np_cnp_sent":5`, ``, ``, nil},
 		{"no timer", marked, sender, `"local_ack_timeout_err":5`, `"local_ack_timeout_err":5`, ``, ``,
 			[]string{"719 retransmitted after a timeout in the capture, local_ack_timeout_err +0: " +
-				"no timer of the host ran out, something that the capture does not have made it repeat"}},
+				"no timer of the host expired: the cause of the retransmission is not in the capture"}},
 		{"timers", marked, sender, `"to_retransmits":5`, `"to_retransmits":8`, ``, ``,
 			[]string{"719 retransmitted after a timeout in the capture, to_retransmits +3: " +
 				"timers of the host ran out"}},

@@ -195,7 +195,7 @@ func (w *watch) pauseLines() (lines []topLine) {
 	}
 	switch more := len(all) - maxPauses; {
 	case len(all) == 0:
-		lines = append(lines, topLine{{Text: "paused: nothing seen"}})
+		lines = append(lines, topLine{{Text: "paused: no PFC or PAUSE frame seen"}})
 	case more > 0:
 		lines = append(lines, topLine{{Text: fmt.Sprintf("and %s that pause", cli.Count(more, "priority or source"))}})
 	}
