@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -20,45 +21,13 @@ var (
 // The octets were composed by hand from RFC 7684, 9792, 9084 and 3630.
 func TestReadOSPFv2(t *testing.T) {
 	te := opaqueLSA(opaqueTE, wiretest.Hex(t, "0001 0004 c6336401"))
-	for _, c := range []struct {
-		name   string
-		body   string
-		prefix string
-		proxy  []string // empty: no advertisement
-	}{
-		{"with source address", "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24",
-			[]string{"198.51.100.2"}},
-		{"the router's address where there is none", "0001 0010 01180000 c0000200 000b0004 20000000", "192.0.2.0/24",
-			[]string{"198.51.100.1"}},
-		{"two sources", "0001 0020 01180000 c0000200 00050004 c6336402 000b0004 20000000 00050004 c6336403",
-			"192.0.2.0/24", []string{"198.51.100.2", "198.51.100.3"}},
-		{"inter-area: the area border router is not the proxy", "0001 0010 03180000 c0000200 000b0004 20000000",
-			"192.0.2.0/24", []string{""}},
-		{"external", "0001 0010 05180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{""}},
-		{"inter-area with source address", "0001 0018 03180000 c0000200 000b0004 20000000 00050004 c6336402",
-			"192.0.2.0/24", []string{"198.51.100.2"}},
-		{"source address of the other family is invalid",
-			"0001 0024 03180000 c0000200 000b0004 20000000 00050010 20010db8ffff00000000000000000001", "192.0.2.0/24",
-			[]string{""}},
-		{"other TLVs and sub-TLVs, padding",
-			"0009 0001 ff000000 0001 0020 01180040 c0000200 00020007 00000000000001ff 000b0008 2000000000000001",
-			"192.0.2.0/24", []string{"198.51.100.1"}},
-		{"a short prefix", "0001 0010 01080000 0a000000 000b0004 20000000", "10.0.0.0/8", []string{"198.51.100.1"}},
-		{"host prefix", "0001 0010 01200000 c0000207 000b0004 20000000", "192.0.2.7/32", []string{"198.51.100.1"}},
-		{"bits after the prefix", "0001 0010 01170000 c00003ff 000b0004 20000000", "192.0.2.0/23",
-			[]string{"198.51.100.1"}},
-		{"all bits but 2", "0001 0010 01180000 c0000200 000b0004 dfffffff", "", nil},
-		{"the first of two flag fields", "0001 0018 01180000 c0000200 000b0004 00000000 000b0004 20000000", "", nil},
-		{"flags of no octets", "0001 000c 01180000 c0000200 000b0000", "", nil},
-		{"no flags", "0001 0008 01180000 c0000200", "", nil},
-		{"another address family", "0001 0010 01800100 c0000200 000b0004 20000000", "", nil},
-		{"empty", "", "", nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			pdu := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, c.body))
+	for _, c := range wiretest.Cases(t, "ospfv2.txt", "(none)", "") {
+		t.Run(c[0], func(t *testing.T) {
+			pdu := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, c[1]))
 			var want []Advertisement
-			for _, p := range c.proxy {
-				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Originator: routerV2})
+			network, proxies, _ := strings.Cut(c[2], " ")
+			for proxy := range strings.FieldsSeq(proxies) {
+				want = append(want, advertised(t, network+" 0 "+proxy, routerV2))
 			}
 			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
 				all, errs := collect(Codes{}.ReadOSPFv2(lsas...))
@@ -73,7 +42,7 @@ func TestReadOSPFv2(t *testing.T) {
 				}
 			})
 			all, _ := collect(Codes{OSPFv2: 5}.ReadOSPFv2(pdu[:len(pdu):len(pdu)]))
-			if c.name != "all bits but 2" {
+			if c[0] != "all bits but 2" {
 				require.Empty(t, all, "another bit")
 			}
 		})

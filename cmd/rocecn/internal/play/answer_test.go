@@ -374,30 +374,8 @@ func TestAnswerLinkTypes(t *testing.T) {
 func TestAnswerUsage(t *testing.T) {
 	in := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	out := filepath.Join(t.TempDir(), "out")
-	for _, args := range [][]string{
-		{},
-		{in, out},
-		{"-source", source, in},
-		{"-source", source, in, in, out},
-		{"-source", "192.0.2.1", in, out},
-		{"-source", "::ffff:192.0.2.1", in, out},
-		{"-source", "fe80::1%eth0", in, out},
-		{"-source", "::", in, out},
-		{"-source", "ff02::1", in, out},
-		{"-source", "switch", in, out},
-		{"-source", source, "-every", "0", in, out},
-		{"-source", source, "-every", "-1", in, out},
-		{"-source", source, "-per-flow", "-1s", in, out},
-		{"-source", source, "-rate", "-1", in, out},
-		{"-source", source, "-rate", "NaN", in, out},
-		{"-source", source, "-rate", "Inf", in, out},
-		{"-source", source, "-long", "cut", in, out},
-		{"-source", source, "-option-types", "0x93,", in, out},
-		{"-source", source, "-option-types", "0x1e", in, out},      // act 00: a host would skip it
-		{"-source", source, "-option-types", "0x93,0xb3", in, out}, // chg 1
-		{"-source", source, "-nonsense", in, out},
-		{"-source", source, in, "-ecn"}, {in, out, "-source", "switch"}, // flags stand anywhere
-	} {
+	for _, c := range wiretest.Cases(t, "answer.txt", "$in", in, "$out", out, "$source", source, "(nothing)", "") {
+		args := strings.Fields(c[0])
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, 2, Answer(t.Context(), args, nil, &stdout, &stderr), args)
 		require.Empty(t, stdout.String())

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"maps"
 	"os"
@@ -22,59 +23,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+//go:embed testdata/roles.txt
+var roleKeys string
+
 // everyRole has the keys of all roles for many decisions about the captures of testdata.
-var everyRole = map[string]string{
-	"switch": `
-self = ["2001:db8:ffff::7", "198.51.100.7"]
-methods = [
-	{ senders = "2001:db8:1::/48", method = "fastcnp" }, { senders = "2001:db8:4::/48", method = "ppfc" },
-	{ senders = "0.0.0.0/0", method = "proxy" },
-]
-proxies = [{ senders = "0.0.0.0/0", proxy = "2001:db8:ffff::9" }]
-levels = [{ at = "0s", level = 5 }, { at = "20us", level = 0 }]
-per_flow = "3us"
-`,
-	"receiver": `
-self = ["2001:db8:4::e", "192.0.2.14"]
-qps = [{ src = "2001:db8:1::1", dst = "2001:db8:4::e", dest_qp = 18, src_qp = 34 }]
-`,
-	"receiver that learns": `
-self = ["2001:db8:4::e", "192.0.2.14"]
-learn = true
-`,
-	"sender": `
-self = ["2001:db8:1::1", "192.0.2.1"]
-accept = ["2001:db8:ffff::/48", "198.51.100.0/24"]
-qps = [{ dst = "2001:db8:4::e", dest_qp = 17, qp = 33 }]
-learn = true
-window = "1s"
-as = "cnp"
-reaction = { line = 1_000_000_000, timer = "1ms" }
-`,
-	"proxy": `
-self = ["2001:db8:ffff::9", "198.51.100.9"]
-accept = ["::/0", "0.0.0.0/0"]
-senders = [{ prefix = "::/0", send = "fastcnp" }, { prefix = "0.0.0.0/0", send = "cnp" }]
-`,
-	"ingress": `
-tunnel = { type = "vxlan", src = "2001:db8:1::1", dst = "2001:db8:e::2", vni = 7 }
-cnp = ["2001:db8:1::fe"]
-accept = ["::/0"]
-seed = 7
-`,
-	"ingress that learns": `
-labels = "learn"
-tunnel = { src = "2001:db8:2::2" }
-cnp = ["2001:db8:1::fe"]
-accept = ["::/0"]
-`,
-	"border": "cnp = true\n",
-	"pause": `
-self = ["2001:db8:1::1", "192.0.2.1"]
-accept = ["2001:db8:ffff::/48", "198.51.100.0/24"]
-max_pause = "50us"
-`,
-}
+var everyRole = func() map[string]string {
+	all := map[string]string{}
+	for paragraph := range strings.SplitSeq(roleKeys, "\n\n") {
+		role, keys, _ := strings.Cut(strings.TrimSpace(paragraph), "\n")
+		all[role] = keys + "\n"
+	}
+	return all
+}()
 
 // written writes a file and returns its name.
 func written(t testing.TB, name, content string) string {

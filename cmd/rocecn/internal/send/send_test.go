@@ -100,40 +100,12 @@ func TestProxy(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, c := range []struct {
-		args string
-		code int
-		text string
-	}{
-		{"", 2, "want one of -fcn and -proxy"},
-		{"-fcn [::1]:1 -proxy [::1]:1", 2, "one of"},
-		{"-fcn [::1]:1 -label 1 -level 8", 2, "-level 8: want 0 to 7"},
-		{"-fcn [::1]:1 -level 7", 2, "-label 0: want a label above 0 with -fcn"},
-		{"-fcn [::1]:1 -label 0x100000", 2, "invalid value"},
-		{"-fcn [::1]:1 -dscp 64", 2, "-dscp 64: want 0 to 63"},
-		{"-fcn [::1]:1 -hops 0", 2, ": want 1 to 255"},
-		{"-fcn [::1]:1 -hops 256", 2, ": want 1 to 255"},
-		{"-proxy [::1]:1 -capture x -frame 0", 2, "-frame 0: want 1 or more"},
-		{"-fcn [::1]:1 -proxy [::1]:1", 2, "want one of -fcn and -proxy"},
-		{"-fcn [::1]:1 -label 0x100000", 2, "want a number from 1 to 0xfffff"},
-		{"-fcn [::1]:1 -label 5 -capture x", 2, "-capture and -frame: want -proxy as well"},
-		{"-fcn [::1]:1 -label 5 -frame 2", 2, "-capture and -frame: want -proxy as well"},
-		{"-proxy [::1]:1 -capture x -label 5", 2, "-label: want -fcn as well"},
-		{"-fcn [::1]:1 more", 2, "argument \"more\": want none besides flags"},
-		{"-no-such-flag", 2, "not defined"},
-		{"-fcn nonsense -label 1", 1, "missing port"},
-		{"-fcn [::1]:0 -label 1", 1, "[::1]:0: port 0: want 1 to 65535"},
-		{"-fcn 127.0.0.1: -label 1", 1, "127.0.0.1:: port 0: want 1 to 65535"},
-		{"-proxy [::1]:1", 2, "-proxy without -capture: want a file with the congested packet"},
-		{"-proxy [::1]:1 -capture /does/not/exist", 1, "no such file"},
-		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 9999", 1, "has no frame 9999"},
-		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 2", 1,
-			"rxe-verbs6.pcap, frame 2: rocev2: EtherType"},
-	} {
-		t.Run(c.args, func(t *testing.T) {
+	for _, c := range wiretest.Cases(t, "usage.txt", "(nothing)", "", "$capture", wiretest.Path(t, "rxe-verbs6.pcap")) {
+		t.Run(c[0], func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
-			require.Contains(t, stderr.String(), c.text, c.args)
+			status := Run(t.Context(), strings.Fields(c[0]), nil, &stdout, &stderr)
+			require.Equal(t, c[1], fmt.Sprint(status))
+			require.Contains(t, stderr.String(), c[2])
 		})
 	}
 }
