@@ -206,18 +206,6 @@ func TestTruncatedDatagram(t *testing.T) {
 	}
 }
 
-// longFrame is an RDMA WRITE with 4096 octets of payload over IPv6.
-func longFrame(tb testing.TB) []byte {
-	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: send6Tuple.Src, Dst: send6Tuple.Dst, DstPort: rocev2.Port}}
-	p.BTH.Opcode = 0x07 // RC RDMA WRITE Middle
-	p.Payload = make([]byte, 4096)
-	out, err := p.AppendBinary(wiretest.Hex(tb, `020000000001 020000000002 86dd`))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return out
-}
-
 // Cut leaves the same octets as AppendPacket sends.
 func TestCut(t *testing.T) {
 	for _, tuple := range []rocev2.FiveTuple{
