@@ -113,6 +113,11 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		return true
 	case message.KindError:
 		return d.decodeTruncated(p)
+	case message.KindData:
+		if d.m.Packet.Trimmed {
+			p.kind = invalidKind
+			return false
+		}
 	case message.KindFCN:
 		d.readAddresses(p, withoutQP)
 		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Flow.Dst
@@ -253,6 +258,7 @@ func (p *Packet) readIngress(outer []byte) {
 // readHeaders sets the fields of the extended headers of a request or an answer.
 func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
 	p.readExtended(h)
+	p.noHeaders = h.Present != h.Opcode.Headers() // a network device has cut the packet after its BTH
 	if p.kind != requestKind {
 		return
 	}

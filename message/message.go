@@ -44,7 +44,7 @@ const (
 	// Packet.DstPort shows its protocol.
 	KindError
 
-	KindData    // RoCEv2 other than acknowledgements and notifications
+	KindData    // RoCEv2 other than acknowledgements and notifications; Packet.Trimmed if a switch has trimmed it
 	KindAck     // Acknowledge or ATOMIC Acknowledge
 	KindCNP     // CNP of a receiver
 	KindFastCNP // Fast CNP, see package fastcnp

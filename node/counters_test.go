@@ -69,8 +69,8 @@ func TestCountersOf(t *testing.T) {
 	c.Inc(node.Count{Action: node.ActionSent, Message: message.KindFCN})
 	c.Inc(node.Count{Action: node.ActionSent, Message: message.KindFCN})
 	c.Inc(node.Count{Action: node.ActionRefused, Reason: node.ReasonLimited})
-	c.Inc(node.Count{Action: node.ActionRefused, Reason: node.ReasonAmbiguousLabel}) // the last of the reasons
-	c.Inc(node.Count{Effect: node.EffectNotECNCapable})                              // the last of the effects
+	c.Inc(node.Count{Action: node.ActionRefused, Reason: node.ReasonTrimmed}) // the last of the reasons
+	c.Inc(node.Count{Effect: node.EffectNotECNCapable})                       // the last of the effects
 	for _, s := range []struct {
 		count node.Count
 		want  uint64
@@ -79,7 +79,7 @@ func TestCountersOf(t *testing.T) {
 		{node.Count{Action: node.ActionSent, Message: message.KindFCN}, 2},
 		{node.Count{Action: node.ActionSent, Message: message.KindPPFC}, 0},
 		{node.Count{Action: node.ActionRefused}, 2},
-		{node.Count{Action: node.ActionRefused, Reason: node.ReasonAmbiguousLabel}, 1},
+		{node.Count{Action: node.ActionRefused, Reason: node.ReasonTrimmed}, 1},
 		{node.Count{Action: node.ActionRefused, Reason: node.ReasonDenied}, 0},
 		{node.Count{Action: node.ActionRefused, Message: message.Kind(node.ReasonLimited)}, 0},
 		{node.Count{Action: node.ActionSent, Reason: node.Reason(message.KindFCN)}, 0},
@@ -90,11 +90,11 @@ func TestCountersOf(t *testing.T) {
 	}
 
 	want := map[node.Count]uint64{
-		{Action: node.ActionSent, Message: message.KindCNP}:             1,
-		{Action: node.ActionSent, Message: message.KindFCN}:             2,
-		{Action: node.ActionRefused, Reason: node.ReasonLimited}:        1,
-		{Action: node.ActionRefused, Reason: node.ReasonAmbiguousLabel}: 1,
-		{Effect: node.EffectNotECNCapable}:                              1,
+		{Action: node.ActionSent, Message: message.KindCNP}:      1,
+		{Action: node.ActionSent, Message: message.KindFCN}:      2,
+		{Action: node.ActionRefused, Reason: node.ReasonLimited}: 1,
+		{Action: node.ActionRefused, Reason: node.ReasonTrimmed}: 1,
+		{Effect: node.EffectNotECNCapable}:                       1,
 	}
 	require.Equal(t, want, maps.Collect(c.All()))
 	for range c.All() {
@@ -104,7 +104,7 @@ func TestCountersOf(t *testing.T) {
 
 // A Count without a counter is ignored.
 func TestCountersOutOfRange(t *testing.T) {
-	const actions, reasons, effects = node.ActionRefused + 1, node.ReasonAmbiguousLabel + 1, node.EffectNotECNCapable +
+	const actions, reasons, effects = node.ActionRefused + 1, node.ReasonTrimmed + 1, node.EffectNotECNCapable +
 		1
 	var c node.Counters
 	for _, k := range []node.Count{

@@ -32,6 +32,7 @@ const (
 	ReasonTableFull              // no room for another flow
 	ReasonUnknownOption          // the notification has an unknown option that must not be skipped
 	ReasonAmbiguousLabel         // more than one flow has this label
+	ReasonTrimmed                // a switch has trimmed the packet, which has no ICRC any longer
 
 	reasons = iota
 )
@@ -41,6 +42,7 @@ var reasonTexts = [reasons]string{
 	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours",
 	"denied", "unknown_qp",
 	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option", "ambiguous_label",
+	"trimmed",
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the

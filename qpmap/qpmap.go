@@ -128,14 +128,25 @@ type Map struct {
 func New(cfg Config) *Map { return &Map{qplearn.New(cfg)} }
 
 // Observe learns from a packet of either direction: data, responses and CM messages.
-// It ignores all others, and responses and CM messages with a wrong ICRC, which their receiver
-// drops. The ICRC of a truncated packet is not known, nor that of a p without octets in p.IP.
-// It does not allocate unless Config.Grow, does not keep p, and returns the number of pairs
-// learned, which [Map.Learned] yields.
+// It ignores all others, packets that are trimmed or lack a header that it reads, and responses
+// and CM messages with a wrong ICRC, which their receiver drops. The ICRC of a truncated packet is
+// not known, nor that of a p without octets in p.IP. It does not allocate unless Config.Grow, does
+// not keep p, and returns the number of pairs learned, which [Map.Learned] yields.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
+	if p.Truncated && lacksEvidence(p) {
+		return 0
+	}
 	var o qplearn.Observation
 	o.Set(p, domain)
 	return m.qps.Learn(&o, now)
+}
+
+// lacksEvidence reports whether a truncated packet is a trimmed one, or lacks the extended headers that a Map reads.
+func lacksEvidence(p *rocev2.Packet) bool {
+	op := p.BTH.Opcode
+	missing := op.Headers() &^ p.BTH.Present
+	return p.Trimmed || missing.Has(bth.HasAETH) || missing.Has(bth.HasDETH) ||
+		missing != 0 && op.Operation() == bth.OpRDMAReadRequest
 }
 
 // Learned yields the pairs that the last [Map.Observe] learned: one of a datagram,

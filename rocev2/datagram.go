@@ -34,6 +34,7 @@ type Datagram struct {
 	Data             []byte // octets after the UDP header, up to Length; aliases the input
 
 	Truncated bool // octets are missing that the length fields promise: see DecodeOptions (D13)
+	Trimmed   bool // a switch has trimmed the RoCEv2 packet: see Packet; then Truncated is set as well
 }
 
 // DSCP returns the Differentiated Services Code Point, 0–63.
@@ -90,7 +91,7 @@ func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error
 		return ErrPort
 	case length < wire.UDPSize:
 		return errUDPLength
-	case udp+length > end:
+	case udp+length > end && !isTrimmed(b[udp:end]):
 		return errUDPBeyondIP
 	}
 	d.set(b, ip, udp, end)
@@ -106,7 +107,7 @@ func (d *Datagram) fromWalk(b []byte, w *walk, cut bool, ports []uint16) error {
 	case len(ports) > 0 && !slices.Contains(ports, w.port):
 		return ErrPort
 	}
-	if err := w.checkLength(cut); err != nil {
+	if err := w.checkLength(b, cut || w.cut); err != nil {
 		return err
 	}
 	b = b[:w.stop]
@@ -134,8 +135,9 @@ func (d *Datagram) set(b []byte, ip, udp, end int) {
 	u := (*[wire.UDPSize]byte)(b[udp:])
 	d.setUDP(u)
 	dataEnd := udp + int(wire.UDPLength(u[:]))
-	d.Truncated = max(dataEnd, end) > len(b)
-	dataEnd = min(dataEnd, len(b))
+	d.Trimmed = dataEnd > end
+	d.Truncated = max(dataEnd, end) > ipEnd
+	dataEnd = min(dataEnd, ipEnd)
 	d.Data = b[udp+wire.UDPSize : dataEnd : dataEnd]
 }
 

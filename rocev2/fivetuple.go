@@ -49,7 +49,7 @@ func (f *Frame) fiveTuple(t *FiveTuple) error {
 		switch length := int(uint16(ports >> 16)); {
 		case length < 8:
 			return errUDPLength
-		case f.udp+length > f.end:
+		case f.udp+length > f.end && !isTrimmed(b[f.udp:f.end]):
 			return errUDPBeyondIP
 		}
 		ip := b[f.ip:]
@@ -83,7 +83,7 @@ func (f *Frame) flow() (*way, error) {
 	case f.broken != nil:
 		return w, f.broken
 	case w.err == nil:
-		return w, w.checkLength(w.cut)
+		return w, w.checkLength(f.octets, w.cut)
 	case w.err != errNotUDP && w.err != errUDPHeader:
 		return w, w.err
 	case w.overruns, !w.cut && w.missing:

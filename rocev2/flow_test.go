@@ -182,12 +182,24 @@ func TestFlow(t *testing.T) {
 			require.Equal(t, c.want.IP, again.IP)
 			wiretest.NoAllocs(t, "Decode", func() { _ = f.DecodeEthernet(frame) })
 
-			whole := f
-			wiretest.Prefixes(t, frame, func(b []byte) error {
+			whole, bthEnd := f, len(frame)
+			switch {
+			case f.DstPort != Port:
+			case flow[0] == 0x45: // of cnp4: 16 reserved octets and the ICRC follow
+				bthEnd -= 20
+			default:
+				bthEnd -= 4
+			}
+			wiretest.Prefixes(t, frame[:bthEnd], func(b []byte) error {
 				err := f.DecodeEthernet(b)
 				require.Equal(t, whole, f)
 				return err
 			})
+			for n := bthEnd; n < len(frame); n++ { // as a network device cuts frames
+				var f Flow
+				require.NoError(t, f.DecodeEthernet(frame[:n:n]), "%d octets", n)
+				require.Equal(t, c.want.FiveTuple, f.FiveTuple)
+			}
 			// The flow is known if the ports are there (D13).
 			ports := len(frame) - len(flow) + map[uint8]int{6: len(flow), 17: len(flow) - 16, 58: 40}[f.Protocol]
 			if flow[0] == 0x45 && f.Protocol == 17 {
@@ -361,7 +373,8 @@ func TestNoFlow(t *testing.T) {
 		{name: "fragment in IPv6", ip: wrap(wire.ProtoIPv4, with(cnp4, 6, 0, 1)), err: ErrFragment},
 		{name: "UDP length 7", ip: with(cnp4, 24, 0, 7), err: errUDPLength},
 		{name: "UDP length beyond IP", ip: with(cnp4, 24, 0, 41), err: errUDPBeyondIP},
-		{name: "Total Length beyond the octets", ip: with(cnp4, 2, 0, 61), err: errIPLength},
+		{name: "Total Length beyond the octets, 19 of UDP", ip: with(cnp4[:len(cnp4)-44], 2, 0, 60), err: errIPLength},
+		{name: "TCP, Total Length beyond the octets", ip: with(tcp, 2, 0, 41), err: errIPLength},
 		{
 			name: "inner packet longer than the outer one", ip: wrap(wire.ProtoIPv4, with(cnp4, 2, 0, 61)),
 			err: errIPLength,
@@ -382,7 +395,7 @@ func TestNoFlow(t *testing.T) {
 		{name: "ARP in a pseudowire", frame: with(macs+`8847 3e801140 00000000`+macs+`0806`+cnp4, 0), err: errLabelled},
 		{name: "version that the frame in a pseudowire does not announce",
 			frame: with(macs+`8847 3e801140 00000000`+macs+`86dd`+cnp4, 0), err: errLabelled},
-		{name: "IP below the labels that lies", frame: with(macs+`8847 3e801140`+cnp4, 20, 0, 61), err: errIPLength},
+		{name: "IP below the labels that lies", frame: with(macs+`8847 3e801140`+tcp, 20, 0, 61), err: errIPLength},
 		{name: "pseudowires in each other", frame: append(bytes.Repeat(with(macs+`8847 3e801140 00000000`, 0), 100),
 			with(macs+`0800`+cnp4, 0)...), err: errTunnels},
 		{name: "labels in labels", frame: append(bytes.Repeat(with(macs+`8847 3e801140`, 0), 1000),
@@ -408,8 +421,8 @@ func TestNoFlow(t *testing.T) {
 			with(`100022eb 00000001 20000000 00000000 00000800`+`00`+cnp4, 0)), err: errVersion},
 		{name: "ERSPAN III, nothing", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000800`, 0)),
 			err: errERSPAN},
-		{name: "ERSPAN II, cut by the capture, T not set",
-			ip:  wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+cnp4[:len(cnp4)-8], 0)),
+		{name: "ERSPAN II, TCP cut by the capture, T not set",
+			ip:  wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+tcp[:len(tcp)-8], 0)),
 			err: errIPLength},
 
 		{name: "ERSPAN III, no frame", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000000`, 0)),

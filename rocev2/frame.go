@@ -206,7 +206,14 @@ func (f *Frame) Mirror() []byte {
 
 // Truncated reports whether the outermost packet has fewer octets than its length field gives. The capture need not be
 // the reason: see [DecodeOptions].
-func (f *Frame) Truncated() bool { return f.udp == 0 && f.inner().missing }
+func (f *Frame) Truncated() bool {
+	if f.udp != 0 {
+		return false
+	}
+	w := f.inner() // labels may be before the outermost packet
+	ip := f.octets[w.outer:]
+	return w.version != noVersion && wire.Version(ip) != 0 && wire.Length(ip) > len(ip)
+}
 
 // Tunnels returns the tunnels around the innermost packet, without IP in IP.
 func (f *Frame) Tunnels() Tunnels {

@@ -215,20 +215,20 @@ func TestFrameOuterHeader(t *testing.T) {
 	}
 }
 
-// Missing octets are an error. With Cut in the View, they make the packet Truncated instead.
+// Missing octets of a datagram to another port are an error. With Cut in the View, they make it Truncated instead.
 func TestFrameCut(t *testing.T) {
 	frame := wiretest.Hex(t, macs+`86dd`+send)
+	be.PutUint16(frame[14+40+2:], 1021)
 	frame = frame[:len(frame)-2]
 	var f Frame
-	var p Packet
+	var d Datagram
 	f.Decode(frame, DecodeOptions{})
 	require.True(t, f.Truncated())
-	require.Equal(t, errIPLength, f.Outer().Packet(&p))
+	require.Equal(t, errIPLength, f.Outer().Datagram(&d))
 	v := f.Outer()
 	v.Cut = true
-	require.NoError(t, v.Packet(&p))
-	require.True(t, p.Truncated)
-	require.Equal(t, uint32(0x11), p.BTH.DestQP)
+	require.NoError(t, v.Datagram(&d))
+	require.True(t, d.Truncated)
 }
 
 // ICMPv6 returns a message from its type field on. MayAnswer accepts an ICMPv6 packet and rejects a CNP.

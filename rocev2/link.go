@@ -12,7 +12,8 @@ type DecodeOptions struct {
 	Link LinkType
 	// Cut reports whether the capture kept fewer octets than were on the wire. With Cut, Decode accepts a packet if its
 	// headers are complete, and computes its lengths from the UDP length (D13). Without Cut, missing octets are an
-	// error.
+	// error, except after the BTH of a RoCEv2 packet: then a network device has truncated the frame, and incomplete
+	// extended headers are absent from BTH.Present.
 	//
 	// Cut and the field Truncated of a decoded packet differ: a packet is Truncated if octets are missing that its
 	// length fields promise. If the capture cut only the padding, the packet is not Truncated. A packet quoted by a

@@ -21,6 +21,11 @@ const minData = bth.Size + wire.ICRCSize
 //	[Ethernet, VLAN tags] [outer IP headers] IP, options or extension headers,
 //	UDP | BTH | extended transport headers | payload | pad | ICRC
 //
+// A switch may trim a data packet instead of dropping it: it keeps the first octets, at least those of the BTH, and
+// corrects the IP length. The UDP length then exceeds the IP packet, and gives the original length. Such a packet is
+// Trimmed and Truncated. Extended headers that are not complete are absent from BTH.Present, as in a packet that a
+// network device has truncated without a word (D13).
+//
 // The zero value is ready for any number of Decode calls. Decode allocates nothing.
 type Packet struct {
 	Datagram
@@ -80,11 +85,17 @@ func (p *Packet) fromWalk(b []byte, w *walk, cut bool) error {
 	case w.port != Port:
 		return ErrPort
 	}
-	if err := w.checkLength(cut); err != nil {
+	if err := w.checkLength(b, cut || w.cut); err != nil {
 		return err
 	}
 	b = b[:w.stop]
-	if err := setPacket[[anywhere]byte](p, b, w.ip, w.udp, w.end); err != nil {
+	var err error
+	if w.end > w.stop {
+		err = p.setTruncated(b, w.ip, w.udp, w.end, cut)
+	} else {
+		err = setPacket[[anywhere]byte](p, b, w.ip, w.udp, w.end)
+	}
+	if err != nil {
 		return err
 	}
 	p.setLink(b, w.link, w.ip)
@@ -115,14 +126,14 @@ func setPacket[L start](p *Packet, b []byte, ip, udp, end int) error {
 		ip, udp = len(at), int(uint16(udp))
 	}
 	if end > len(b) || end < udp+wire.UDPSize+minData {
-		return p.setTruncated(b, ip, udp, end)
+		return p.setTruncated(b, ip, udp, end, false)
 	}
 	b = b[:end:end]
 	u := (*[wire.UDPSize + minData]byte)(b[udp:])
 	length := int(wire.UDPLength(u[:])) - wire.UDPSize
 	l := layoutOf(u[wire.UDPSize], u[wire.UDPSize+1], length)
 	if wire.DstPort(u[:]) != Port || udp+wire.UDPSize+length > end || l.headers > l.payload {
-		return p.setTruncated(b, ip, udp, end)
+		return p.setTruncated(b, ip, udp, end, false)
 	}
 	d := &p.Datagram
 	d.Link, d.Outer, d.IP = b[:ip:ip], nil, b[ip:end:end]
@@ -139,7 +150,7 @@ func setPacket[L start](p *Packet, b []byte, ip, udp, end int) error {
 	}
 	d.setUDP((*[wire.UDPSize]byte)(u[:]))
 	data := b[udp+wire.UDPSize : udp+wire.UDPSize+length : udp+wire.UDPSize+length]
-	d.Data, d.Truncated = data, false
+	d.Data, d.Truncated, d.Trimmed = data, false, false
 
 	rest, _ := p.BTH.Decode(data) // cannot fail: the headers are there
 	p.setPayload(data, rest, l)
@@ -147,8 +158,10 @@ func setPacket[L start](p *Packet, b []byte, ip, udp, end int) error {
 	return nil
 }
 
-// setTruncated is setPacket for a datagram with a wrong port, wrong lengths or missing octets.
-func (p *Packet) setTruncated(b []byte, ip, udp, end int) error {
+// setTruncated is setPacket for a datagram with a wrong port, wrong lengths or missing octets. With whole, the extended
+// headers must be complete.
+func (p *Packet) setTruncated(b []byte, ip, udp, end int, whole bool) error {
+	ipEnd := min(end, len(b))
 	u := b[udp : udp+wire.UDPSize]
 	length := int(wire.UDPLength(u))
 	switch {
@@ -156,10 +169,10 @@ func (p *Packet) setTruncated(b []byte, ip, udp, end int) error {
 		return ErrPort
 	case length < wire.UDPSize:
 		return errUDPLength
-	case udp+length > end:
+	case udp+length > end && !isTrimmed(b[udp:ipEnd]):
 		return errUDPBeyondIP
 	}
-	l, err := layOut(b[udp+wire.UDPSize:min(udp+length, len(b))], length-wire.UDPSize)
+	l, err := layOut(b[udp+wire.UDPSize:min(udp+length, ipEnd)], length-wire.UDPSize, whole)
 	if err != nil {
 		return err
 	}
@@ -174,7 +187,7 @@ func (p *Packet) DecodeDatagram(d *Datagram) error {
 	if there := int(d.Length) - wire.UDPSize; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
 		return errDataLength
 	}
-	l, err := layOut(d.Data, int(d.Length)-wire.UDPSize)
+	l, err := layOut(d.Data, int(d.Length)-wire.UDPSize, !d.Trimmed)
 	if err != nil {
 		return err
 	}
@@ -201,20 +214,9 @@ func layoutOf(first, second byte, length int) (l layout) {
 	return l
 }
 
-// misfit returns the error for a layout with overlapping parts, or with headers after the end of the octets that are
-// there.
-func (l layout) misfit(there int) error {
-	switch {
-	case l.headers > l.padding:
-		return errHeadersRoom
-	case l.headers > there:
-		return errHeadersCut
-	}
-	return errPad
-}
-
-// layOut returns the layout of UDP data of this length; a truncated packet has fewer octets.
-func layOut(data []byte, length int) (l layout, err error) {
+// layOut returns the layout of UDP data of this length; a truncated packet has fewer octets. It needs the octets of the
+// BTH and, with whole, those of the extended headers.
+func layOut(data []byte, length int, whole bool) (l layout, err error) {
 	if length < minData {
 		return l, errRoom
 	}
@@ -222,16 +224,27 @@ func layOut(data []byte, length int) (l layout, err error) {
 		return l, errHeadersCut
 	}
 	l = layoutOf(data[0], data[1], length)
-	if l.headers > min(l.payload, len(data)) {
-		return l, l.misfit(len(data))
+	switch {
+	case l.headers > l.padding:
+		return l, errHeadersRoom
+	case l.headers > len(data) && whole:
+		return l, errHeadersCut
+	case l.headers > l.payload:
+		return l, errPad
 	}
 	return l, nil
 }
 
 // setTransport sets the fields after the UDP header, from p.Data.
 func (p *Packet) setTransport(l layout) {
-	rest, _ := p.BTH.Decode(p.Data) // cannot fail: layOut saw the headers
 	p.ICRC, p.Coverage = 0, icrc.AsSent
+	rest, err := p.BTH.Decode(p.Data)
+	if err != nil { // the extended headers are not all there
+		rest, _ = p.BTH.Header.Decode(p.Data)
+		p.BTH = bth.Headers{Header: p.BTH.Header}
+		p.Payload, p.Padding = rest[:0:0], nil
+		return
+	}
 	if p.Truncated {
 		there := len(p.Data)
 		l.payload, l.padding = min(l.payload, there), min(l.padding, there)
@@ -256,7 +269,7 @@ func (p *Packet) PayloadLen() int {
 	if !p.Truncated {
 		return len(p.Payload)
 	}
-	l, _ := layOut(p.Data, int(p.Length)-8)
+	l, _ := layOut(p.Data, int(p.Length)-wire.UDPSize, false)
 	return l.payload - l.headers
 }
 

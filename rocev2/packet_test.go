@@ -168,7 +168,8 @@ func TestWalk(t *testing.T) {
 				if len(frame) > 1000 {
 					continue // 16,000 prefixes
 				}
-				wiretest.Prefixes(t, frame, func(b []byte) error {
+				bthEnd := len(frame) - len(p.Data) + bth.Size
+				wiretest.Prefixes(t, frame[:bthEnd], func(b []byte) error {
 					was := p
 					err := p.DecodeEthernet(b)
 					require.Equal(t, was, p)
@@ -237,9 +238,12 @@ func TestRefused(t *testing.T) {
 		{name: "UDP length 7", ip: with(ip4, 24, 0, 7), err: errUDPLength},
 		{name: "UDP length 0", ip: with(ip4, 24, 0, 0), err: errUDPLength},
 		{name: "UDP length beyond the octets", ip: with(ip4, 24, 0, 41), err: errUDPBeyondIP},
-		{name: "UDP length beyond the IP packet", frame: with(longer, 58, 0, 25), err: errUDPBeyondIP},
-		{name: "Total Length beyond the octets", ip: with(ip4, 2, 0, 61), err: errIPLength},
-		{name: "Payload Length beyond the octets", ip: with(ip6, 4, 0, 25), err: errIPLength},
+		{name: "UDP length beyond the IP packet in an acknowledgement", frame: with(with(longer, 58, 0, 29), 62, 0x11),
+			err: errUDPBeyondIP},
+		{name: "UDP length and BTH beyond the IP packet", frame: with(with(longer, 18, 0, 19), 58, 0, 24),
+			err: errUDPBeyondIP},
+		{name: "Total Length beyond the octets, 11 of BTH", ip: with(ip4[:39], 2, 0, 60), err: errIPLength},
+		{name: "Payload Length beyond the octets, 11 of BTH", ip: ip6[:59], err: errIPLength},
 		{name: "inner packet longer than the outer one", ip: lied, err: errIPLength},
 		{name: "UDP header alone", ip: with(ip4, 24, 0, 8), err: errRoom},
 		{name: "no room for the ICRC", ip: with(ip4, 24, 0, 23), err: errRoom},

@@ -92,7 +92,7 @@ func (w *walk) carries() bool {
 // descendMirrors continues after follow through the mirrors that begin at its end, to the outermost packet of the
 // copied frame and through IP in IP. The walk stays at a mirror that carries no IP.
 func (w *way) descendMirrors(b []byte) {
-	for w.err == errNotUDP && w.carriesMirror(b) && !w.overruns && (w.cut || !w.missing) {
+	for w.err == errNotUDP && w.carriesMirror(b) && !w.overruns {
 		before := *w
 		if w.tunnel(b) != nil || !w.followCopy(b, before.udp) {
 			*w = before
@@ -130,8 +130,7 @@ func (w *walk) carriesMirror(b []byte) bool {
 func (w *way) descend(b []byte) error {
 	for {
 		switch stop := w.stop; {
-		case w.err == nil && w.checkLength(w.cut) != nil,
-			w.err != nil && !w.border && (w.overruns || !w.cut && w.missing):
+		case w.err == nil && w.checkLength(b, true) != nil, w.err != nil && !w.border && w.overruns:
 			return nil
 		case w.err == errNotIP: // labels directly after the link-layer header
 			if err := w.labels(b, w.link); err != nil {
@@ -280,7 +279,7 @@ func (w *way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, wire.VersionField(b[at:]), w.cut)
 	p.limit = w.limit
-	if err := p.header(b); err != nil && err != ErrFragment || p.overruns || !p.cut && p.end > len(b) {
+	if err := p.header(b); err != nil && err != ErrFragment || p.overruns || !w.cut && !w.missing && p.end > len(b) {
 		return false
 	}
 	switch p.proto {
@@ -366,7 +365,7 @@ func (w *way) gre(b []byte, at int) error {
 		return w.erspan2(b, at)
 	}
 	if ether == wire.EtherERSPAN2 {
-		return w.payload(ERSPAN1, wire.EtherBridged, b, at)
+		return w.mirrored(ERSPAN1, 0, wire.EtherBridged, b, at)
 	}
 	return w.payload(GRE, ether, b, at)
 }
@@ -428,11 +427,9 @@ func (w *way) erspan3(b []byte, at int) error {
 	return w.mirrored(ERSPAN3, third, ether, b, at)
 }
 
-// mirrored moves the walk into the payload of an ERSPAN header with this third octet, which contains T. A frame that
-// the switch truncated may be longer than the octets that are there.
+// mirrored moves the walk into a copy made by a mirror, which may be longer than the octets that are there: mirrors
+// truncate the frames that they copy. third is the third octet of an ERSPAN header, which contains T.
 func (w *way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
-	if third&0x04 != 0 {
-		w.limit, w.cut = math.MaxInt, true
-	}
+	w.limit, w.cut = math.MaxInt, w.cut || third&0x04 != 0
 	return w.payload(tunnel, ether, b, at)
 }

@@ -59,7 +59,7 @@ func (v View) Packet(p *Packet) error {
 	if err != nil {
 		return err
 	}
-	return p.fromWalk(f.octets, &w.walk, v.Cut || w.cut)
+	return p.fromWalk(f.octets, &w.walk, v.Cut || f.options.Cut)
 }
 
 // Datagram sets d from the UDP datagram of the view, if it is sent to one of these destination ports, or to any port if
@@ -74,7 +74,7 @@ func (v View) Datagram(d *Datagram, ports ...uint16) error {
 	if err != nil {
 		return err
 	}
-	return d.fromWalk(f.octets, &w.walk, v.Cut || w.cut, ports)
+	return d.fromWalk(f.octets, &w.walk, v.Cut || f.options.Cut, ports)
 }
 
 // IP returns the outermost or the innermost IP packet, up to the end that its length field gives, or as much of it as

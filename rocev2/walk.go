@@ -39,7 +39,7 @@ type walk struct {
 	proto    uint8  // protocol after the IP headers
 	routed   bool   // the IP header has a Segment Routing header, which a packet inside makes a tunnel
 	overruns bool   // the length field of an IP header exceeds the packet around it
-	missing  bool   // the outermost packet has fewer octets than its length field gives
+	missing  bool   // the outermost packet, or that in a copy by a mirror, is shorter than its length field gives
 	cut      bool   // octets may be missing at the end: the capture truncated the frame, or a mirror the copy
 
 	err error // reason why there is no complete UDP header; ErrNotRoCEv2 matches it
@@ -266,8 +266,8 @@ func (w *walk) ends(end int) {
 	if w.ip == w.begin {
 		w.beginEnd = min(end, w.stop)
 	}
-	if w.depth == 0 {
-		w.missing = end > w.stop
+	if w.limit == math.MaxInt {
+		w.missing = w.missing || end > w.stop
 	}
 	if w.end = end; end > w.limit {
 		w.end, w.overruns = w.limit, true
@@ -275,15 +275,21 @@ func (w *walk) ends(end int) {
 }
 
 // checkLength returns nil if the lengths of the UDP header that the walk led to, and of the IP headers around it,
-// are right. With cut, missing octets at the end are no error.
-func (w *walk) checkLength(cut bool) error {
+// are right. Missing octets at the end are no error with cut, and in a RoCEv2 packet with a complete BTH: a network
+// device has cut the frame, or trimmed the packet.
+func (w *walk) checkLength(b []byte, cut bool) error {
 	switch {
 	case w.length < wire.UDPSize:
 		return errUDPLength
-	case w.overruns, !cut && w.missing:
+	case w.overruns, !cut && w.missing && !w.hasBTH():
 		return errIPLength
-	case w.udp+int(w.length) > w.end:
+	case w.udp+int(w.length) > w.end && !isTrimmed(b[w.udp:min(w.end, w.stop)]):
 		return errUDPBeyondIP
 	}
 	return nil
+}
+
+// hasBTH reports whether the datagram is a RoCEv2 packet with a complete BTH.
+func (w *walk) hasBTH() bool {
+	return w.port == Port && min(w.end, w.stop)-w.udp >= wire.UDPSize+wire.BTHSize
 }

@@ -86,7 +86,8 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	t.Helper()
 	var walked Packet
 	err := walked.decode(frame, DecodeOptions{})
-	isPlain := err == nil && len(walked.Link) == 14 && len(walked.Outer) == 0 &&
+	isComplete := !walked.Truncated || walked.Trimmed
+	isPlain := err == nil && isComplete && len(walked.Link) == 14 && len(walked.Outer) == 0 &&
 		(len(walked.Ext) == 0 || isExtended(&walked))
 	var plain Packet
 	ip, udp, end := firstBranch(frame, LinkEthernet)
@@ -110,7 +111,7 @@ var (
 		Datagram: Datagram{
 			Link: []byte{1}, Outer: []byte{2}, IP: []byte{3}, Src: addr("192.0.2.98"), Dst: addr("2001:db8::99"),
 			TrafficClass: 4, HopLimit: 5, FlowLabel: 6, ID: 7, Flags: 7, NextHeader: 8, Ext: []byte{9},
-			SrcPort: 10, DstPort: 11, Length: 12, Checksum: 13, Data: []byte{14}, Truncated: true,
+			SrcPort: 10, DstPort: 11, Length: 12, Checksum: 13, Data: []byte{14}, Truncated: true, Trimmed: true,
 		},
 		BTH:     bth.Headers{Present: bth.HasAETH, AETH: bth.AETH{MSN: 15}},
 		Payload: []byte{16}, Padding: []byte{17}, ICRC: 18, Coverage: icrc.Without,

@@ -212,7 +212,8 @@ part("proxy.invoking", "Invoking packet")
 
 define("string", "kind", "Kind")
 define("string", "error", "Error")
-define("bool", "truncated", "Cut by the snap length")
+define("bool", "truncated", "Truncated by the capture or a network device")
+define("bool", "trimmed", "Trimmed by a switch")
 define("string", "options_error", "IPv6 options")
 
 define("uint8", "bth.opcode", "Opcode", base.HEX)
@@ -319,6 +320,7 @@ rocecn.experts = { warnings.broken, warnings.icrc, warnings.deviation, warnings.
 
 local first_ipv4, first_ipv6 = Field.new("ip"), Field.new("ipv6")
 local quoted4, quoted6 = Field.new("icmp"), Field.new("icmpv6")
+local mirror = Field.new("erspan")
 
 ---- Octets ----------------------------------------------------------------------
 -- The packet is a string of octets; offsets count from 0. Callers check lengths.
@@ -386,12 +388,14 @@ local function header(w, s, at, limit, version)
 end
 
 -- walk follows IP in IP from the header at s[at] to UDP. In the returned table
--- udp_there is true if the UDP header is complete.
-local function walk(s, at, version, cut)
+-- udp_there is true if the UDP header is complete. cut: the capture kept fewer octets
+-- than there were. may_lack: a network device may have truncated the packet.
+local function walk(s, at, version, cut, may_lack)
   local w = { extensions = {}, lied = false, cut = cut }
-  local limit = cut and math.huge or #s
-  for _ = 0, MAX_DEPTH do
+  local limit = (cut or may_lack) and math.huge or #s
+  for depth = 0, MAX_DEPTH do
     local following = header(w, s, at, limit, version)
+    if depth == 0 and w.last then w.lacks = w.last > #s end
     if following == UDP then
       if min(w.last, #s) - w.udp >= 8 then
         w.udp_there = true
@@ -407,11 +411,24 @@ local function walk(s, at, version, cut)
   return w
 end
 
--- udp_fault returns the error of the UDP length, or nothing if it is valid.
-local function udp_fault(w)
+local function is_acknowledgement(opcode)
+  local operation = opcode % 32
+  return opcodes[opcode] and (operation == known.acknowledge or operation == known.atomic_acknowledge)
+end
+
+-- udp_fault returns the error of the UDP length, or nothing if it is valid. A switch may
+-- have trimmed data after the BTH, and changed the IP length alone. A network device may
+-- have truncated any packet to port 4791 after the BTH, and changed nothing.
+local function udp_fault(w, s)
+  local has_bth = w.port == known.roce_port and min(w.last, #s) - w.udp >= 8 + known.bth_size
   if w.length < 8 then return "UDP length below 8" end
-  if w.lied then return "an IP length field runs beyond the octets given" end
-  if w.udp + w.length > w.last then return "UDP length runs beyond the IP packet" end
+  if w.lied or w.lacks and not w.cut and not has_bth then return "an IP length field runs beyond the octets given" end
+  if w.udp + w.length <= w.last then return end
+  local opcode = has_bth and u8(s, w.udp + 8)
+  if not has_bth or opcode == known.cnp_opcode or is_acknowledgement(opcode) then
+    return "UDP length runs beyond the IP packet"
+  end
+  w.trimmed = true
 end
 
 ---- IPv6 options (RFC 8200 section 4.2) -------------------------------------------
@@ -904,7 +921,7 @@ end
 local function lay_out(s, w)
   local at = w.udp + 8
   local length = w.length - 8
-  local there = min(at + length, #s)
+  local there = min(at + length, w.last, #s)
   if length < known.bth_size + 4 then return nil, "no room for BTH and ICRC" end
   if there - at < known.bth_size then return nil, "BTH is cut" end
   local p = { bth = decode_bth(s, at), icrc = at + length - 4 }
@@ -912,12 +929,13 @@ local function lay_out(s, w)
   p.payload = at + known.bth_size + (opcode and opcode[2] or 0)
   local payload_end = p.icrc
   if p.payload > p.icrc then return nil, "no room for the extended headers and the ICRC" end
-  if p.payload > there then return nil, "extended headers are cut" end
+  if p.payload > there and w.cut and w.last > #s then return nil, "extended headers are cut" end
   if opcode and p.bth.opcode ~= known.cnp_opcode then
     payload_end = payload_end - p.bth.pad
     if payload_end < p.payload then return nil, "pad count is more than what is there" end
   end
   p.payload_len = payload_end - p.payload
+  p.payload_at = min(p.payload, there) -- where what is there of it begins
   p.payload_there = min(payload_end, there)
   return p
 end
@@ -930,8 +948,7 @@ local function add_transport(tree, tvb, s, w)
   local b = p.bth
   local kind, option, unknown = "data", nil, nil
   if b.opcode ~= known.cnp_opcode then
-    local operation = b.opcode % 32
-    if opcodes[b.opcode] and (operation == known.acknowledge or operation == known.atomic_acknowledge) then kind = "ack" end
+    if is_acknowledgement(b.opcode) then kind = "ack" end
   elseif is_set(b.resv6, 5) and p.payload_len ~= known.cnp_reserved then
     kind = "ppfc"
     if not rocecn.prefs.ppfc then return "error", "not exactly 16 octets between BTH and ICRC" end
@@ -949,7 +966,7 @@ local function add_transport(tree, tvb, s, w)
   local info
   local headers = add_bth(tree, tvb, b)
   if kind == "data" or kind == "ack" then
-    tree:add(fields["payload_len"], tvb(p.payload, p.payload_there - p.payload), p.payload_len):set_generated()
+    tree:add(fields["payload_len"], tvb(p.payload_at, p.payload_there - p.payload_at), p.payload_len):set_generated()
     deviates(headers, b.resv6 ~= 0, "reserved bits are set")
   elseif kind == "ppfc" then
     info = add_ppfc(tree, tvb, s, p)
@@ -964,7 +981,7 @@ local function add_transport(tree, tvb, s, w)
     cnp_deviations(headers, s, p)
     info = "CNP for QP " .. b.dest_qp
   end
-  if not w.truncated then add_icrc(tree, tvb, s, w, p.icrc) end
+  if not w.truncated and not w.trimmed then add_icrc(tree, tvb, s, w, p.icrc) end
   return kind, info
 end
 
@@ -1067,7 +1084,7 @@ local function add_proxy(tree, tvb, pinfo, s, w)
   if invoking == there then return "proxy", info end
   local inside = walk(sub(s, 0, there), invoking, bits(u8(s, invoking), 4, 4) == 4 and 4 or 6, true)
   local transport = inside.udp + 8
-  if inside.udp_there and inside.port == known.roce_port and not udp_fault(inside)
+  if inside.udp_there and inside.port == known.roce_port and not udp_fault(inside, s)
     and min(inside.udp + inside.length, there) - transport >= known.bth_size then
     branch:add(fields["proxy.invoking_dest_qp"], tvb(transport + 5, 3)):set_generated()
   end
@@ -1088,10 +1105,11 @@ local protocol_names = { cnp = "CNP", fastcnp = "Fast CNP", ppfc = "PPFC", fcn =
 
 -- add_message shows a packet to one of the ports, and returns its kind.
 local function add_message(tree, tvb, pinfo, s, w)
-  local fault = udp_fault(w)
+  local fault = udp_fault(w, s)
   if fault then return "error", fault end
-  w.truncated = math.max(w.udp + w.length, w.last) > #s
+  w.truncated = not w.trimmed and math.max(w.udp + w.length, w.last) > #s
   if w.truncated then tree:add(fields["truncated"], true):set_generated() end
+  if w.trimmed then tree:add(fields["trimmed"], true):set_generated() end
   if w.port == known.roce_port then return add_transport(tree, tvb, s, w) end
   if w.port == rocecn.prefs.fcn_port then return add_fcn(tree, tvb, s, w) end
   return add_proxy(tree, tvb, pinfo, s, w)
@@ -1157,10 +1175,12 @@ end
 
 function rocecn.dissector(frame, pinfo, root)
   local first
+  local may_lack = true -- the packet inside a tunnel only where the outermost lacks octets, and a mirror's copy
   for _, h in ipairs(ip_headers()) do
     local tvb = h.tvb or frame
     local s = tvb:raw(0, tvb:len())
-    local w = walk(s, h.at, h.version, tvb:reported_len() > tvb:len())
+    local w = walk(s, h.at, h.version, tvb:reported_len() > tvb:len(), may_lack)
+    may_lack = may_lack and w.lacks or mirror() ~= nil
     if w.last and is_ours(w) then
       show(tvb, pinfo, root, s, w, true)
       return

@@ -300,6 +300,13 @@ func mirrored(t testing.TB, erspan string, packet []byte) []byte {
 	return append(b, packet...)
 }
 
+// trimmed returns a packet as a switch trims it: without payload, with the UDP length of the whole packet.
+func trimmed(t testing.TB, change ...func(*rocev2.Packet)) []byte {
+	b := data(t, change...)[:60]
+	binary.BigEndian.PutUint16(b[4:], 20)
+	return b
+}
+
 // fragmentOf returns the first fragment of an IPv6 packet.
 func fragmentOf(packet []byte) []byte {
 	b := bytes.Clone(packet[:40])
@@ -325,7 +332,8 @@ func TestRefusals(t *testing.T) {
 		is     message.Kind
 	}{
 		{"UDP length without room", full, node.ReasonBroken, message.KindError},
-		{"cut", data(t)[:80], node.ReasonBroken, message.KindError},
+		{"cut", data(t)[:59], node.ReasonBroken, message.KindError}, // within the BTH
+		{"trimmed", trimmed(t, loopback), node.ReasonTrimmed, message.KindData},
 		{"fragment", fragmentOf(data(t, loopback)), node.ReasonFragment, message.KindOther},
 		{"fragment of an FCN", func() []byte {
 			b := fragmentOf(data(t))

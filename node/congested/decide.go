@@ -168,6 +168,8 @@ func (a *Role) decodeFrame(s *congestion) node.Reason {
 		return node.ReasonNotOurs
 	case m.Kind == message.KindAck:
 		return node.ReasonAcknowledgement
+	case m.Kind == message.KindData && p.Trimmed:
+		return node.ReasonTrimmed
 	case m.Kind != message.KindData:
 		if !a.self.Has(p.Dst) {
 			return node.ReasonNotOurs

@@ -35,8 +35,11 @@ func (c *try) frame(t *testing.T) []byte {
 	if c.tunnelled {
 		b = tunnelledFrom(t, c.pe, b, c.label)
 	}
-	if c.cut {
+	switch {
+	case c.cut && c.fragment:
 		b = b[:len(b)-1]
+	case c.cut: // within the BTH, before an AETH, the payload and the ICRC
+		b = b[:len(b)-4-64-4-1]
 	}
 	return b
 }
@@ -159,7 +162,7 @@ func TestRefusalsTakeNothing(t *testing.T) {
 	cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e-6}, time.Hour
 	a := agent(t, cfg)
 	for _, frame := range [][]byte{
-		data(t)[:80], fragmentOf(data(t)), data(t, opcode(bth.RCAcknowledge)), data(t, notification(self6)),
+		data(t)[:59], trimmed(t), fragmentOf(data(t)), data(t, opcode(bth.RCAcknowledge)), data(t, notification(self6)),
 		data(t, func(p *rocev2.Packet) { p.Src = self6 }), data(t, v4), tunnelled(t, ipip, data(t), 5),
 	} {
 		_, d := congest(a, nil, &event{Frame: frame, Options: ip}, now)

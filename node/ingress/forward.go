@@ -21,10 +21,7 @@ func (pe *Role) forwardPacket(
 		ip = mirror
 		_, dst = wire.Addresses(mirror)
 	}
-	roce, cut := reason != node.ReasonNotOurs, f.Options().Cut
-	if !cut && f.Truncated() {
-		ip = nil // not all there
-	}
+	roce, cut := reason != node.ReasonNotOurs, f.Options().Cut || f.Truncated()
 	switch {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
 		return out, node.NoReason
@@ -44,7 +41,7 @@ func (pe *Role) forwardPacket(
 	case reason == node.NoReason:
 		reason = pe.assignLabel(p, e.Domain, d, e.Now)
 	case roce && cut:
-		return out, node.ReasonBroken
+		return out, reason
 	case roce:
 		d.Action = node.ActionForwarded
 	default:

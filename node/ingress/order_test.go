@@ -513,7 +513,8 @@ func TestForwardCut(t *testing.T) {
 		{"in the BTH", write[:59], true, message.KindError, node.ActionRefused, node.ReasonBroken},
 		{"in the UDP header", write[:44], true, message.KindOther, node.NoAction, 0}, // which does not show
 		{"other traffic", other[:90], true, message.KindOther, node.NoAction, 0},
-		{"broken off", write[:90], false, message.KindError, node.ActionRefused, node.ReasonBroken},
+		{"by a network device, in the data", write[:90], false, message.KindData, node.ActionForwarded, 0},
+		{"by a network device, in the RETH", write[:70], false, message.KindData, node.ActionForwarded, 0},
 		{"broken off in the BTH", write[:59], false, message.KindError, node.ActionRefused, node.ReasonBroken},
 		{"other traffic broken off", other[:90], false, message.KindOther, node.NoAction, 0},
 	} {

@@ -90,9 +90,9 @@ func (r *Role) Counters() *node.Counters { return &r.counters }
 // node.ActionLearned. With Event.Observe it can do no more.
 //
 // Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given:
-// ReasonDisabled; ReasonBroken (it may be marked data but cannot be decoded); ReasonNotOurs (to another host);
-// ReasonTunnelled; ReasonAddress (the sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP (a
-// CNP for a guessed queue pair could slow down the wrong flow); ReasonLimited (PerFlow or Out); ReasonICRC, which is
+// ReasonDisabled; ReasonBroken (it may be marked data but cannot be decoded); ReasonTrimmed; ReasonNotOurs (to another
+// host); ReasonTunnelled; ReasonAddress (the sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP
+// (a CNP for a guessed queue pair could slow down the wrong flow); ReasonLimited (PerFlow or Out); ReasonICRC, which is
 // checked last as it costs the most.
 func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f != nil {
@@ -113,7 +113,7 @@ func (r *Role) receiveFrame(b []byte, f *rocev2.Frame, e *node.Event, d *node.De
 	asks := false // it is data marked CE, or may be
 	switch {
 	case e.Observe:
-	case reason == node.NoReason:
+	case reason == node.NoReason, reason == node.ReasonTrimmed:
 		asks = p.ECN() == rocev2.CE && d.Packet == message.KindData
 	case reason == node.ReasonBroken:
 		asks = isMarked(f.BorderPacket()) && role.MayBe(f, message.KindData)
@@ -121,8 +121,8 @@ func (r *Role) receiveFrame(b []byte, f *rocev2.Frame, e *node.Event, d *node.De
 	switch {
 	case asks && !r.cfg.Enabled:
 		return b, node.ReasonDisabled
-	case asks && reason == node.ReasonBroken:
-		return b, node.ReasonBroken
+	case asks && reason != node.NoReason:
+		return b, reason
 	case !r.cfg.Enabled || reason != node.NoReason || e.Observe && d.Packet == message.KindCNP:
 		return b, node.NoReason
 	}

@@ -566,7 +566,7 @@ func TestBroken(t *testing.T) {
 		{"not even a UDP header", short(at6, 7, bth.RCAcknowledge), node.ReasonBroken},
 		{"not marked", short(at6, 9, bth.RCSendOnly, unmarked), 0},
 		{"not marked, of IPv4", short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
-		{"breaks off in its data", isMarked(t).IP[:70], node.ReasonBroken},
+		{"breaks off in its BTH", isMarked(t).IP[:59], node.ReasonBroken},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, on := range []bool{true, false} {
@@ -706,4 +706,27 @@ func TestConfigure(t *testing.T) {
 	cfg.Out = node.Rate{}
 	require.NoError(t, r.Configure(cfg))
 	is(3*time.Second, 0)
+}
+
+// A packet that a switch has trimmed is not answered. One that a network device has cut in its data is answered, as one
+// that the snapshot length has cut.
+func TestTrimmedOrCut(t *testing.T) {
+	trimmed := isMarked(t).IP[:60:60]
+	trimmed[4], trimmed[5] = 0, 20 // Payload Length: UDP header and BTH
+	for _, row := range []struct {
+		name   string
+		octets []byte
+		action node.Action
+		reason node.Reason
+	}{
+		{"trimmed", trimmed, node.ActionRefused, node.ReasonTrimmed},
+		{"cut by a network device", isMarked(t).IP[:70], node.ActionSent, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var f rocev2.Frame
+			f.Decode(row.octets, ip)
+			_, d := made(t, config(t)).Receive(nil, &f, node.Event{Now: now})
+			require.Equal(t, []any{row.action, row.reason}, []any{d.Action, d.Reason})
+		})
+	}
 }

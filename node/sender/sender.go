@@ -168,7 +168,8 @@ func (s *Role) receiveFrame(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	switch {
-	case reason == node.ReasonNotOurs, reason == node.ReasonBroken && !role.MayBe(f, message.KindCNP):
+	case reason == node.ReasonNotOurs, reason == node.ReasonTrimmed,
+		reason == node.ReasonBroken && !role.MayBe(f, message.KindCNP):
 		return
 	case d.Packet == message.KindData, d.Packet == message.KindAck:
 		s.observePacket(p, e.Domain, d, e.Now)

@@ -248,7 +248,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"disabled", good, func(c *sender.Config) { c.Enabled = false }, node.ReasonDisabled},
 		{"no UDP at all", good[:60], nil, node.ReasonNotOurs},
-		{"cut", good[:90], nil, node.ReasonBroken},
+		{"cut within the BTH", good[:83], nil, node.ReasonBroken},
 		{"data", congested(t, func(p *rocev2.Packet) { p.Dst = self6 }).IP, nil, node.ReasonNotOurs},
 		{"another host's", fastCNP(t, sw, elsewhere), nil, node.ReasonNotOurs},
 		{"another host's, tunnelled", tunnelled(fastCNP(t, sw, elsewhere)), nil, node.ReasonNotOurs},
@@ -307,6 +307,7 @@ func TestRefused(t *testing.T) {
 			return b
 		}(), nil, node.ReasonBroken},
 		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.ReasonUnknownOption},
+		{"cut after the BTH", fastCNP(t, sw, unknown)[:90], nil, node.ReasonICRC},
 		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ReasonICRC},
 		{"unknown flow", fastCNP(t, sw, unknown), nil, node.ReasonUnknownQP},
 		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(),

@@ -68,12 +68,15 @@ func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 
 // Decode decodes the RoCEv2 packet in a frame, through IP in IP but no other tunnel, and returns its kind. If there is
 // no such packet, the reason is ReasonNotOurs; if it cannot be decoded, the kind and the reason are ReasonBroken.
+// A trimmed packet is data with ReasonTrimmed.
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	v := f.Outer()
 	if v.Mirrored() { // a copy of a packet that was sent to another node
 		return message.KindOther, node.ReasonNotOurs
 	}
 	switch err := v.Packet(p); {
+	case err == nil && p.Trimmed:
+		return message.KindData, node.ReasonTrimmed
 	case err == nil:
 		return KindOf(p.BTH.Opcode), node.NoReason
 	case errors.Is(err, rocev2.ErrNotRoCEv2):
@@ -82,10 +85,11 @@ func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	return message.KindError, node.ReasonBroken
 }
 
-// Teaches reports whether a frame, below its tunnels, is a RoCEv2 packet that is no notification: data, an
-// acknowledgement or connection management. It decodes into d.
+// Teaches reports whether a frame, below its tunnels, is a RoCEv2 packet that is neither a notification nor trimmed:
+// data, an acknowledgement or connection management. It decodes into d.
 func Teaches(f *rocev2.Frame, d *rocev2.Datagram) bool {
-	return f.Inner().Datagram(d, rocev2.Port) == nil && len(d.Data) > 0 && bth.Opcode(d.Data[0]) != bth.CNP
+	return f.Inner().Datagram(d, rocev2.Port) == nil && !d.Trimmed && len(d.Data) > 0 &&
+		bth.Opcode(d.Data[0]) != bth.CNP
 }
 
 // Concerns reports whether a frame, below its tunnels, is a UDP datagram to one of these ports, a broken one or the

@@ -125,6 +125,8 @@ func (p *humanPrinter) printTransport(f *finding) {
 	p.line = appendUint(p.line, "payload=", uint(f.packet.PayloadLen()))
 	p.endCell()
 	switch {
+	case f.trimmed:
+		p.addCell("trimmed")
 	case f.truncated:
 		p.addCell("truncated")
 	case !f.icrcOK:

@@ -51,6 +51,9 @@ func (p *jsonPrinter) appendLine(b []byte, f *finding) []byte {
 	if f.truncated {
 		b = append(b, `,"truncated":true`...)
 	}
+	if f.trimmed {
+		b = append(b, `,"trimmed":true`...)
+	}
 	if d := f.datagram; d != nil {
 		b = appendIP(b, d)
 	}
@@ -130,7 +133,7 @@ func (p *jsonPrinter) appendTransport(b []byte, f *finding) []byte {
 		b = appendHeaders(b, h)
 		b = appendUint(b, `,"payload_len":`, uint(f.packet.PayloadLen()))
 	}
-	if f.truncated {
+	if f.packet.Truncated {
 		return b
 	}
 	b = appendHexField(b, `,"icrc":{"value":"0x`, f.packet.ICRC, 8)

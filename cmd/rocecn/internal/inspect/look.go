@@ -20,9 +20,9 @@ type finding struct {
 	kind   message.Kind
 	err    error // rule that a packet of kind error breaks, or reason for kind other
 
-	// truncated: the snap length cut the packet, and the ICRC is not there. A
-	// frame that only lost its Ethernet padding is whole.
-	truncated bool
+	// The ICRC is not there: the snapshot length or a network device cut the packet, or a switch trimmed it. A frame
+	// that only lost its Ethernet padding is complete.
+	truncated, trimmed bool
 
 	// needed is the number of octets of the frame that is sufficient to decode it, if the capture kept too few, or 0.
 	needed int
@@ -32,7 +32,7 @@ type finding struct {
 	datagram *rocev2.Datagram // nil when the walk did not get to UDP
 	packet   *rocev2.Packet   // nil for kinds without a BTH
 
-	icrcOK   bool // packet is not nil and not truncated, and its ICRC is right
+	icrcOK   bool // packet is not nil and complete, and its ICRC is right
 	coverage icrc.Coverage
 
 	ioam      []ioamOption // of every header on the way, the outermost first
@@ -82,12 +82,12 @@ func (l *recordDecoder) decodeRecord(r *capture.Record) *finding {
 	if reachesUDP {
 		d := &m.Packet.Datagram
 		f.datagram = d
-		f.truncated = d.Truncated
+		f.truncated, f.trimmed = d.Truncated && !d.Trimmed, d.Trimmed
 		plain = d.Ext == nil && d.Outer == nil && f.tunnels.Len() == 0
 	}
 	if m.Reach == message.ReachTransport && f.err == nil {
 		f.packet = &m.Packet
-		if !f.truncated {
+		if !m.Packet.Truncated {
 			var err error
 			f.coverage, err = icrc.Verify(f.packet.IP)
 			f.icrcOK = err == nil

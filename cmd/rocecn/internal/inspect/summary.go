@@ -27,6 +27,7 @@ type summary struct {
 	right     [icrc.Skipped + 1]int // ICRCs, by their coverage
 	wrong     int
 	truncated int
+	trimmed   int
 	cut       int // of kind error, but only for want of octets that the capture cut
 	needed    int // the snap length with which they could be read
 	live      bool
@@ -51,6 +52,8 @@ func (s *summary) add(f *finding) {
 		}
 	}
 	switch {
+	case f.trimmed:
+		s.trimmed++
 	case f.truncated:
 		s.truncated++
 	case f.packet == nil:
@@ -93,6 +96,9 @@ func (s *summary) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\n", cli.Count(s.packets, "packet"), strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
 		right, how, s.wrong, s.truncated, s.kinds[message.KindError]-s.cut)
+	if s.trimmed > 0 {
+		fmt.Fprintf(w, "trimmed by a switch: %d\n", s.trimmed)
+	}
 	switch {
 	case s.cut > 0:
 		fmt.Fprintf(w, "truncated before the end of the headers: %d, and possibly other traffic; "+

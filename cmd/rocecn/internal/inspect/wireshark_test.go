@@ -324,8 +324,8 @@ func fieldsOf(t *testing.T, line string) map[string][]string {
 	}
 	flattenInto(fields, "fastcnp", all["fast_cnp"])
 	flattenInto(fields, "unknown_option", all["unknown_option"])
-	for _, key := range []string{"kind", "truncated", "error", "options_error", "bth", "payload_len", "icrc", "ioam",
-		"fcn", "proxy", "ppfc"} {
+	for _, key := range []string{"kind", "truncated", "trimmed", "error", "options_error", "bth", "payload_len", "icrc",
+		"ioam", "fcn", "proxy", "ppfc"} {
 		flattenInto(fields, key, all[key])
 	}
 	return fields
