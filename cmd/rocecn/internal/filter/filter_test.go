@@ -34,10 +34,8 @@ func TestPrints(t *testing.T) {
 	border := filter.Border{FCNPort: 4000, PPFC: true}
 	border.CodePoints.Option1, border.CodePoints.Option2 = 0x9E, 0x9F
 	borderProgram := wiretest.Must(border.Program(rocev2.LinkIP))(t)
-	for _, c := range []struct {
-		args string
-		want string
-	}{
+	rules := func(name string) string { return string(wiretest.Must(os.ReadFile("testdata/" + name))(t)) }
+	for _, c := range []struct{ args, want string }{
 		{"qp -qp 17 -link sll", expression + "\n"},
 		{"-qp 0x11 -tcpdump qp -link sll", expression + "\n"},
 		{"notifications -bpf -fcn-port 4000 -proxy-port 4001", filter.Bytecode(program) + "\n"},
@@ -54,28 +52,8 @@ func TestPrints(t *testing.T) {
 		{"border -fcn-port 65535 -proxy-port 1", (&filter.Border{FCNPort: 65535, ProxyPort: 1}).NFT("rocecn")},
 		{"border -fcn-port 1 -proxy-port 65535", (&filter.Border{FCNPort: 1, ProxyPort: 65535}).NFT("rocecn")},
 		{"qp -qp 16777215 -link sll", last + "\n"},
-		{"host", `table inet rocecn_host
-delete table inet rocecn_host
-table inet rocecn_host {
-	chain input {
-		type filter hook input priority filter; policy accept;
-		exthdr dst exists udp dport 4791 log group 7 queue-threshold 1 drop
-	}
-}
-`},
-		{"host -ports swp7,swp8 -group 0 -table t", `table inet t
-delete table inet t
-table inet t {
-	chain input {
-		type filter hook input priority filter; policy accept;
-		exthdr dst exists udp dport 4791 log group 0 queue-threshold 1 drop
-	}
-	chain forward {
-		type filter hook forward priority filter; policy accept;
-		oifname { "swp7", "swp8" } exthdr dst exists udp dport 4791 log group 0 queue-threshold 1 drop
-	}
-}
-`},
+		{"host", rules("host.nft")},
+		{"host -ports swp7,swp8 -group 0 -table t", rules("ports.nft")},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			status, stdout, stderr := run(strings.Fields(c.args)...)

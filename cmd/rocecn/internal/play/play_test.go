@@ -435,28 +435,13 @@ func TestSkipped(t *testing.T) {
 
 // A file of the agent has the same roles, of which play takes one.
 func TestTOMLFile(t *testing.T) {
-	const agent = `
-[agent]
-http = "127.0.0.1:9479"
-[source.queues]
-type = "qdisc"
-[[role.switch]]
-enabled = true
-sources = ["queues"]
-sink = "net"
-self = ["2001:db8:ffff::5"]
-methods = [{ senders = "::/0", method = "fastcnp" }]
-[[role.switch]]
-enabled = false
-[role.receiver]
-install = "nft"
-`
+	agent := string(octets(t, "testdata/agent.toml"))
 	in := every(0, packet(t))
 	want, out, _ := rehearse(t, "switch", `{"enabled": true, "self": ["2001:db8:ffff::5"],
 		"methods": [{"senders": "::/0", "method": "fastcnp"}]}`, in)
 	require.Equal(t, "sent", want[0]["action"])
 	_, err := roles.Read([]byte(agent), "switch[0]")
-	require.EqualError(t, err, "line 15: role.receiver.install: is for the role border or sender")
+	require.EqualError(t, err, "line 14: role.receiver.install: is for the role border or sender")
 	good := agent[:len(agent)-len("install = \"nft\"\n")]
 	got, same, _ := rehearse(t, "switch[0]", good, in)
 	want[0]["role"] = "switch[0]"
