@@ -121,7 +121,7 @@ func TestPcapng(t *testing.T) {
 			block(order, blockInterface, uint16(101), uint16(0), 0,
 				uint16(2), uint16(3), []byte("en0\x00"), uint16(9), uint16(1), []byte{0x8A, 0, 0, 0}, uint16(14),
 				uint16(8), int64(-1), 0),
-			block(order, 0xBAD, []byte("a block that nobody knows")),
+			block(order, 0xBAD, []byte("an unknown block type")),
 			block(order, blockEnhanced, 1, uint32(ticks>>32), uint32(ticks), 3, 4, []byte("abc\x00"), uint16(1),
 				uint16(2), []byte("hi\x00\x00"), 0),
 			block(order, blockSimple, 8, []byte("abcde")),
@@ -461,7 +461,7 @@ func TestFileErrors(t *testing.T) {
 	}{
 		{"no capture", []byte("hello, world"), 0, "neither a pcap nor a pcapng capture"},
 		{"cut", whole[:24+16+len("part")], 0, "record 1, at octet 24: the file ends early"},
-		{"cut behind a packet", whole[:24+16+firstLen(whole)+1], 1, "the file ends early"},
+		{"truncated after a packet", whole[:24+16+firstLen(whole)+1], 1, "the file ends early"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "damaged.pcap")

@@ -465,9 +465,9 @@ func TestOwnRecord(t *testing.T) {
 		choice      choice
 		err         error
 	}{
-		{"room", 0, 3, 1, LongTraceReject, 2, false, copied, nil},
-		{"the last room", 0, 3, 2, LongTraceReject, 3, false, copied, nil},
-		{"no room", 0, 3, 3, LongTraceReject, 3, true, copied, nil},
+		{"free space", 0, 3, 1, LongTraceReject, 2, false, copied, nil},
+		{"the last space", 0, 3, 2, LongTraceReject, 3, false, copied, nil},
+		{"no space", 0, 3, 3, LongTraceReject, 3, true, copied, nil},
 		{"trimmed", 0, 61, 3, LongTraceTrim, 4, false, trimmed, nil},
 		{"too long", 0, 61, 3, LongTraceReject, 0, false, noTrace, ErrTooLong},
 		{"incremental", 1, 3, 1, LongTraceReject, 2, false, copied, nil},
@@ -879,7 +879,7 @@ func TestOneAllocation(t *testing.T) {
 		{"option 1", nil, nil},
 		{"option 2", trace(1, 57, 57), nil},
 		{"own record", trace(1, 57, 56), record(9, 5)},
-		{"own record longer than the trace has room", full, own},
+		{"own record longer than the free space of the trace", full, own},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var ext []byte

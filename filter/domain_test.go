@@ -119,7 +119,7 @@ func machine(t testing.TB, raw []bpf.RawInstruction, err error) *bpf.VM {
 	return wiretest.Must(bpf.NewVM(program))(t)
 }
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // golden compares text with a file in testdata.
 func golden(t *testing.T, name, text string) {

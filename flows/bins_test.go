@@ -168,7 +168,7 @@ func TestSeriesLimits(t *testing.T) {
 	}
 	all.releaseSeries(&ids[0])
 	require.Zero(t, all.fine.countUsed()+all.onsets.countUsed())
-	require.Len(t, all.beginSeries(&ids[0], 0).bins.tallies, seriesBins, "there is room again")
+	require.Len(t, all.beginSeries(&ids[0], 0).bins.tallies, seriesBins, "there is space again")
 }
 
 // The memory for a series is as documented for Config.Series.

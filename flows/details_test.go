@@ -170,7 +170,7 @@ func TestPoolsAreReleased(t *testing.T) {
 	one.release(&id)
 	require.Zero(t, id)
 	require.Zero(t, *one.allocate(&id))
-	require.EqualValues(t, 1, one.n, "what was given back is taken first")
+	require.EqualValues(t, 1, one.n, "freed slots are used first")
 }
 
 // Answers stay with their flow when their stream is dropped, and count as evicted without a flow.

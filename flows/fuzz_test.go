@@ -15,7 +15,7 @@ import (
 // twice.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0x00, 0x10, 0x00, 0x12, 0x60, 0x11, 0x00, 0x11, 0x40, 0x12})
-	f.Add([]byte("a script of two octets a packet, what it is and its PSN"))
+	f.Add([]byte("a script of two octets a packet, its kind and its PSN"))
 	f.Fuzz(func(t *testing.T, octets []byte) {
 		s := newScript(t)
 		c := &s.Table.config

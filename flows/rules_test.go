@@ -450,7 +450,7 @@ func TestPairs(t *testing.T) {
 	s.qpA = 99 // half as many votes, then more
 	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(10)))
 	require.EqualValues(t, 1, strays(s))
-	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(11)), "what is known of a life stays known")
+	require.Equal(t, pair{17, qpmap.BasisVotes, 3}, of(s.answerACK(11)), "facts about a connection stay known")
 	require.EqualValues(t, 2, strays(s))
 
 	s = newScript(t).sendOnly(10, 11, 12)
@@ -466,7 +466,7 @@ func TestPairs(t *testing.T) {
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: dreq, SrcQP: 1,
 		CM: qplearn.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}}})
-	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.answerACK(10)), "what is on its way still belongs to it")
+	require.Equal(t, pair{17, qpmap.BasisCM, 2}, of(s.answerACK(10)), "packets in flight still belong to it")
 	s.qpA = 30
 	require.Equal(t, pair{30, qpmap.BasisVotes, 5}, of(s.sendOnly(11, 12, 13).answerACK(11, 12, 13)),
 		"another connection without CM")

@@ -23,7 +23,7 @@ func TestCovers(t *testing.T) {
 		want   PSN
 	}{
 		{"nothing", nil, PSN{}},
-		{"what was seen", []uint32{next - 1}, PSN{}},
+		{"seen PSNs", []uint32{next - 1}, PSN{}},
 		{"the next", []uint32{next}, PSN{Gaps: 1, Missing: 1, Unseen: 1}},
 		{"the farthest", []uint32{next + 65536}, PSN{Gaps: 1, Missing: 65537, Unseen: 65537}},
 		{"farther", []uint32{next + 65537}, PSN{}},
@@ -245,7 +245,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 		n += u.ACKs
 	}
 	require.EqualValues(t, 1, n)
-	require.NotNil(t, f.RTT, "what was measured before stays")
+	require.NotNil(t, f.RTT, "earlier measurements stay")
 
 	// The same holds if the responder ends the connection, or the DREQ was not captured.
 	for _, c := range []struct {
@@ -353,7 +353,7 @@ func TestNamesOfFlows(t *testing.T) {
 	n.addFlow(&one)
 	n.addFlow(&one)
 	found, ok := n.lookUpFlow(&third)
-	require.True(t, ok, "whatever the destination")
+	require.True(t, ok, "with any destination")
 	require.Equal(t, one, found)
 	n.addFlow(&other)
 	_, ok = n.lookUpFlow(&one)

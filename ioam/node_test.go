@@ -190,7 +190,7 @@ func TestAppendFresh(t *testing.T) {
 			"007b 1004 c00000 00" + "00000000000000000000000000000000"},
 		{"incremental", Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
 		{"the most", Trace{OptType: OptTypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
-		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
+		{"no space", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
 		{"active, and the data of an old trace is ignored",
 			Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
 			"0000 0901 800000 00 00000000"},

@@ -85,7 +85,7 @@ func TestTrace(t *testing.T) {
 				{typ: 0x800002, hopLimit: 61, nodeID: 0xD4, snapshot: Snapshot{SchemaID: 1, Data: []byte("abcd")}},
 				{typ: 0x800002, hopLimit: 62, nodeID: 0xC3, snapshot: Snapshot{SchemaID: noSchema, Data: []byte{}}},
 			}},
-		{"no field and no node, but room", OptTypePreallocated, "007b 0001 000001 00  00000000",
+		{"no field and no node, but free space", OptTypePreallocated, "007b 0001 000001 00  00000000",
 			Trace{Namespace: 123, RemainingLen: 1, Type: 1}, 4, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

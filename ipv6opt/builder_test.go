@@ -28,7 +28,7 @@ func TestBuiltHeaders(t *testing.T) {
 			"11 00 1e 04 01020304"},
 		{"seven octets to pad", func(w *Builder) error { return w.Add(0x1E, 2, 0, []byte{1, 2, 3, 4, 5}) },
 			"11 01 1e 05 0102030405 01 05 0000000000"},
-		{"jumbo payload, 4n+2, behind router alert, 2n", func(w *Builder) error {
+		{"jumbo payload, 4n+2, after router alert, 2n", func(w *Builder) error {
 			return cmp.Or(w.Add(0x05, 2, 0, []byte{0, 0}), w.Add(0xC2, 4, 2, []byte{0, 1, 0, 0}))
 		}, "11 01 05 02 0000 c2 04 00010000 01 02 0000"},
 		{"one octet in front", func(w *Builder) error {

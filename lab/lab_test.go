@@ -184,7 +184,7 @@ func TestVariants(t *testing.T) {
 	cfg.Join = 50 * time.Microsecond
 	n, _ := incast(cfg, 8, 100*sim.Gbps, µs)
 	n.Until(2 * ms)
-	require.Positive(t, n.Counts().Again, "the CNP reports what the Fast CNP has reported")
+	require.Positive(t, n.Counts().Again, "the CNP reports the same as the Fast CNP")
 }
 
 // A wire on which much flies has one event to come, and takes no more memory than that.

@@ -129,7 +129,7 @@ func TestNAK(t *testing.T) {
 	long.Post(2_000_000)
 	n.RunAt(20*µs, func() { short.Post(100_000) })
 	n.Until(ms)
-	require.Greater(t, uint64(long.draws), uint64(2_000_000/1024+10), "some were sent again")
+	require.Greater(t, uint64(long.draws), uint64(2_000_000/1024+10), "some were retransmitted")
 	require.Contains(t, done, long)
 	require.EqualValues(t, 2_000_000, long.Octets())
 }
@@ -191,7 +191,7 @@ func TestWatchdog(t *testing.T) {
 	lost := n.Counts().LostData
 	require.Greater(t, lost, uint64(150))
 	n.Until(began + wait + 20*µs)
-	require.Greater(t, n.Counts().LostData, lost+100, "what comes is dropped as well")
+	require.Greater(t, n.Counts().LostData, lost+100, "arriving packets are dropped as well")
 	require.EqualValues(t, 1, n.Counts().Storms)
 	require.NoError(t, n.Check())
 

@@ -59,7 +59,7 @@ func TestFCN(t *testing.T) {
 		if v != FCN {
 			continue
 		}
-		require.Zero(t, c.Marked, "the router marks nothing, and nobody else is congested")
+		require.Zero(t, c.Marked, "the router marks nothing, and no other node is congested")
 		require.InDelta(t, c.FCNs, c.CNPs, 8, "one for each, but those on their way")
 		labels := map[uint32]bool{}
 		for _, f := range n.Flows() {
@@ -94,7 +94,7 @@ func TestTunnelOctets(t *testing.T) {
 	require.NoError(t, p.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	_, err := p.VerifyICRC()
 	require.NoError(t, err)
-	require.EqualValues(t, 76, p.BTH.PSN, "the 77th behind 0xffffff")
+	require.EqualValues(t, 76, p.BTH.PSN, "the 77th after 0xffffff")
 	require.Len(t, p.Outer, 40)
 	require.Equal(t, 40, (&encap.IPInIPv6{}).Overhead())
 	require.EqualValues(t, fcn.MaxFlowLabel, 1<<20-1)
@@ -455,7 +455,7 @@ func TestCold(t *testing.T) {
 		require.Zero(t, known.Counts().Unlearned)
 		c := cold.Counts()
 		require.Positive(t, c.Unlearned, v)
-		require.InDelta(t, c.CNPs, c.Notified, 6, "%v: no host refuses what was sent to it", v)
+		require.InDelta(t, c.CNPs, c.Notified, 6, "%v: no host rejects a packet sent to it", v)
 		require.InDelta(t, c.Proxied+c.FCNs, c.CNPs+c.Unlearned, 10, "%v: one answer each, but those on their way", v)
 		require.Greater(t, c.CNPs, 5*c.Unlearned, "%v: in the end it knows all", v)
 		requireLearned(t, v, known, cold)
@@ -557,11 +557,11 @@ func TestPausingPE(t *testing.T) {
 		require.NoError(t, n.Check())
 		c := n.Counts()
 		require.Positive(t, c.PPFCs)
-		require.InDelta(t, c.PPFCs+c.Released, c.Braked, 30, "but for those on their way")
+		require.InDelta(t, c.PPFCs+c.Released, c.Braked, 30, "except those in flight")
 		require.Equal(t, level.Stop > 0, n.Switches()[1].Stored() > 10_000_000, "%+v: the hosts go on", level)
-		require.Equal(t, level.Stop == 0, out.Most() > 4_000_000, "%+v: a hold keeps what is too much", level)
+		require.Equal(t, level.Stop == 0, out.Most() > 4_000_000, "%+v: a hold keeps the excess", level)
 		for _, f := range n.Flows() {
-			require.Zero(t, f.brake, "nobody asks the senders")
+			require.Zero(t, f.brake, "no node notifies the senders")
 			require.Less(t, f.FirstCut(), 200*µs)
 		}
 		require.Greater(t, float64(out.Sent()), 0.8*float64((100*sim.Gbps).Octets(3*ms)))

@@ -182,7 +182,7 @@ func TestValues(t *testing.T) {
 	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, m.FCN)
 
 	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1,
-		DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
+		DstPort: 4791}, Level: 3, Invoking: []byte("its kind does not matter")}
 	proxy := wiretest.Must(five.AppendBinary(nil))(t)
 	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001}))
 	require.Equal(t, KindError, m.Kind)

@@ -418,7 +418,7 @@ func TestPacketMeta(t *testing.T) {
 		{"short", unix.ARPHRD_ETHER, packetMeta{status: tag, tci: 7}, untagged[:23], untagged[:23]},
 		{"tunnel", unix.ARPHRD_NONE, packetMeta{status: tag, tci: 7}, "45000014", "45000014"},
 		{"other link layer", unix.ARPHRD_INFINIBAND, packetMeta{network: 4}, "00112233 45000014", "45000014"},
-		{"nothing behind it", unix.ARPHRD_INFINIBAND, packetMeta{network: 40}, "00112233", ""},
+		{"nothing after it", unix.ARPHRD_INFINIBAND, packetMeta{network: 40}, "00112233", ""},
 	} {
 		frame := wiretest.Hex(t, row.frame)
 		row.b.octets = uint32(len(frame))

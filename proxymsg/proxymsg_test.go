@@ -117,7 +117,7 @@ func TestFamily(t *testing.T) {
 		{"the outer header alone", send6Fixed + inIPv6, 0, IPv6},
 		{"no invoking packet, IPv4", write4Fixed, 0, IPv4},
 		{"no invoking packet, IPv6", send6Fixed, 0, IPv6},
-		{"own addresses beat what is plausible elsewhere",
+		{"own addresses win over plausible ones",
 			write4Fixed + `450000ff 00000000 40110000 0a001101 0a001201 00000000 450000ff` + garbage, 0, IPv4},
 
 		{"IPv4 in GRE: an IPv4 header at 16 and one at 40", write4Fixed + inGRE + write4, 0, 0},

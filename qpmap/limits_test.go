@@ -666,7 +666,7 @@ func TestOneDirectionKeepsBoth(t *testing.T) {
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 
 	at = at.Add(time.Minute + 1)
-	require.Equal(t, 2, m.Expire(at), "and both are idle at once")
+	require.Equal(t, 2, m.Expire(at), "and both are idle at the same time")
 }
 
 // A connection that is idle is forgotten in both directions when a packet of one passes: nothing that is learned of

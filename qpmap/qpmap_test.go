@@ -68,9 +68,9 @@ func TestCMEnds(t *testing.T) {
 		end  rocev2.Packet
 	}{
 		{"DREQ", c.dreq()},
-		{"DREQ of the other side", c.turned().dreq()},
+		{"DREQ of the peer", c.turned().dreq()},
 		{"DREP", c.drep()},
-		{"DREP of the other side", c.turned().drep()},
+		{"DREP of the peer", c.turned().drep()},
 		{"REJ", c.rej()},
 		{"REJ of the requester", c.turned().rej()},
 		{"REJ without a local comm", cmPacket(c.A, c.B, cm.AttributeREJ,

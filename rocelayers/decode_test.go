@@ -145,9 +145,9 @@ func TestRefused(t *testing.T) {
 		bth   bool // the BTH itself is readable
 	}{
 		{name: "UDP length 0", frame: with(ip4, 38, 0, 0), err: rocelayers.ErrUDPLength},
-		{name: "no room for BTH", frame: with(ip4, 38, 0, 19), err: wireerr.Truncated},
-		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
-		{name: "no room for AtomicETH", frame: with(ip4, 42, 0x13), err: wireerr.Truncated},
+		{name: "no space for BTH", frame: with(ip4, 38, 0, 19), err: wireerr.Truncated},
+		{name: "no space for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
+		{name: "no space for AtomicETH", frame: with(ip4, 42, 0x13), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength, bth: true},
 		{name: "CNP of 20 octets", frame: with(with(longer, 16, 0, 64), 38, 0, 44), err: wireerr.CNPLength, bth: true},
@@ -290,7 +290,7 @@ func TestNoAllocations(t *testing.T) {
 		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: rocecn.ErrICRC},
 		{name: "cut", frame: ip4[:60], icrc: wireerr.Truncated},
 		{name: "cut, no UDP layer", frame: ip4[:60], s: withoutLength, err: rocelayers.ErrCut},
-		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
+		{name: "no space for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength},
 		{name: "another port's", frame: with(with(ip6, 56, 0x13, 0x88), 54, 4791>>8, 4791&0xFF), err: rocev2.ErrPort},

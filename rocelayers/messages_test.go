@@ -204,7 +204,7 @@ func broken(t testing.TB) []named {
 		{"Fast CNP option of 15 octets", message0x81(t, 0, 60, options(t, 17, type1, address[:15]), reserved)},
 		{"Fast CNP with a proof of transit", message0x81(t, 0, 60, options(t, 17, type2, proof), reserved)},
 		{"Fast CNP with a wrong NodeLen", message0x81(t, 0, 60, options(t, 17, type2, nodeLen), reserved)},
-		{"an option overruns behind a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
+		{"an option overruns after a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
 		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, type1, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
 		{"PPFC of 17 octets", message0x81(t, ppfc.Bit, 0, nil, append(reserved, 1))},

@@ -455,7 +455,7 @@ func TestIOAMBroken(t *testing.T) {
 	}{
 		{"NodeLen", ioam.IPv6MayChange, with(whole, 4, 0x30), wireerr.Malformed},
 		{"RemainingLen", ioam.IPv6MayChange, with(whole, 5, 0x7F), wireerr.Malformed},
-		{"no room for a node", ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
+		{"no space for a node", ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
 		{"one octet", ioam.IPv6MayChange, []byte{0}, wireerr.Truncated},
 		{"another format in type 0x11", ioam.IPv6NoChange, []byte{1, 3, 1}, wireerr.Truncated},
 		{"an unknown type", ioam.IPv6MayChange, []byte{0, 9, 1, 2}, nil},

@@ -414,7 +414,7 @@ func TestSerializeOuterTooLong(t *testing.T) {
 			_ = u.SetNetworkLayerForChecksum(outer)
 			return []gopacket.SerializableLayer{outer, u, &layers.VXLAN{}, etherTo4()}
 		}, 20 + 8 + 8 + 14},
-		{"UDP over IPv6, whose checksum is not asked for", func() []gopacket.SerializableLayer {
+		{"UDP over IPv6 without a requested checksum", func() []gopacket.SerializableLayer {
 			outer := ipv6()
 			u := &rocelayers.UDP{UDP: layers.UDP{DstPort: 4789}}
 			_ = u.SetNetworkLayerForChecksum(ipv4())

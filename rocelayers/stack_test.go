@@ -82,7 +82,7 @@ func TestStackConfig(t *testing.T) {
 		{"proxy at 7778", datagram(t, 7778, make([]byte, 16))},
 		{"PPFC", message0x81(t, 0x20, 0, nil, make([]byte, 24))},
 		{"CNP with P", message0x81(t, 0x20, 0, nil, make([]byte, 16))},
-		{"nothing behind a BTH with P", message0x81(t, 0x20, 0, nil, nil)},
+		{"nothing after a BTH with P", message0x81(t, 0x20, 0, nil, nil)},
 		{"Fast CNP of type 0x8E", message0x81(t, 0, 60, options(t, 17, 0x8E, address[:]), make([]byte, 16))},
 	}
 	var s rocelayers.Stack
@@ -313,7 +313,7 @@ func TestStackFlowControl(t *testing.T) {
 	pause := "8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000"
 	var s rocelayers.Stack
 	for _, c := range []struct{ name, octets string }{
-		{"PFC", mac + pause}, {"PFC behind a tag", mac + "8100 6000" + pause}, {"PAUSE", mac + "8808 0001 ffff"},
+		{"PFC", mac + pause}, {"PFC after a tag", mac + "8100 6000" + pause}, {"PAUSE", mac + "8808 0001 ffff"},
 		{"cut PFC", mac + "8808 0101 0018"}, {"another opcode", mac + "8808 0007 0000"}, {"nothing", mac + "8808"},
 		{"half an opcode", mac + "8808 01"},
 	} {

@@ -100,7 +100,7 @@ func TestUDPChecksum(t *testing.T) {
 	}{
 		{"IPv4", Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1")}, "10.0.17.1", "10.0.18.1"},
 		{"IPv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")}, "2001:db8::1", "2001:db8::2"},
-		{"IPv6 behind Destination Options", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 60,
+		{"IPv6 after Destination Options", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 60,
 			Ext: extension(17)}, "2001:db8::1", "2001:db8::2"},
 		{"SRv6, another one inserted", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43,
 			Ext: inserted}, "2001:db8::1", "2001:db8::3"},
@@ -155,7 +155,7 @@ func TestNotBuilt(t *testing.T) {
 		{"IPv6 payload of 65536 octets", with(good, func(d *Datagram) { d.Data = make([]byte, 65536-8) }),
 			wireerr.TooLong},
 		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), errExtRange},
-		{"octets behind the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), errExtRange},
+		{"octets after the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), errExtRange},
 		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), errExtRange},
 		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }),
 			errExtRange},

@@ -84,7 +84,7 @@ var flows = []struct {
 
 	{"one MPLS label", "mpls", macs + `8847 3e801140`, ``, cnp4, cnp4Flow},
 	{"three MPLS labels, IPv6", "mpls", macs + `8847 3e800040 3e801040 0000213f`, ``, send, sendFlow},
-	{"MPLS behind a tag, EtherType 8848", "mpls", macs + `81002007 8848 3e801140`, ``, send, sendFlow},
+	{"MPLS after a tag, EtherType 8848", "mpls", macs + `81002007 8848 3e801140`, ``, send, sendFlow},
 	{"VXLAN below MPLS", "mpls vxlan", macs + `8847 3e800040 0000013f`, toVTEP, send, sendFlow},
 	{"MPLS in VXLAN", "vxlan mpls", macs + `0800`,
 		`450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `8847 3e801140`, cnp4, cnp4Flow},
@@ -385,7 +385,7 @@ func TestNoFlow(t *testing.T) {
 
 		{name: "VXLAN, I flag 0", ip: with(toVTEP+send, 28, 0xF7), err: errVNI},
 		{name: "VXLAN, UDP length 15", ip: with(toVTEP+send, 24, 0, 15), err: errVXLAN},
-		{name: "VXLAN, no room for Ethernet", ip: with(toVTEP+send, 24, 0, 29), err: errFrame},
+		{name: "VXLAN, no space for Ethernet", ip: with(toVTEP+send, 24, 0, 29), err: errFrame},
 		{name: "ARP in VXLAN", ip: with(toVTEP+send, 48, 0x08, 0x06), err: errNotIP},
 		{name: "ARP in Ethernet in IPv6", ip: wrap(wire.ProtoEthernet, with(macs+`0806`+cnp4, 0)), err: errNotIP},
 		{name: "label stack without bottom", frame: append(with(macs+`8847`, 0),
@@ -413,7 +413,7 @@ func TestNoFlow(t *testing.T) {
 		},
 		{name: "ERSPAN III, 11 octets", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 000000`, 0)),
 			err: errERSPAN},
-		{name: "ERSPAN III, no room for the subheader",
+		{name: "ERSPAN III, no space for the subheader",
 			ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000001 00000000`, 0)), err: errERSPAN},
 		{name: "ERSPAN III, frame type 1", ip: wrap(wire.ProtoGRE,
 			with(`100022eb 00000001 20000000 00000000 00000400`+macs+`0800`+cnp4, 0)), err: errERSPANType},

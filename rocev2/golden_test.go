@@ -77,7 +77,7 @@ func tsharkTransport(r wiretest.Row) fields {
 	}
 	if unknownToTshark(bth.Opcode(r.Uint("infiniband.bth.opcode"))) {
 		all := r.All("infiniband.vendor")
-		f["behind the BTH"] = all[len(all)-1]
+		f["after the BTH"] = all[len(all)-1]
 		return f
 	}
 	f["icrc"] = r.Uint("infiniband.invariant.crc")
@@ -126,7 +126,7 @@ func ourTransport(p *Packet) fields {
 			panic(err)
 		}
 		b = append(append(b[bth.Size:], p.Payload...), p.Padding...)
-		f["behind the BTH"] = hex.EncodeToString(le.AppendUint32(b, p.ICRC))
+		f["after the BTH"] = hex.EncodeToString(le.AppendUint32(b, p.ICRC))
 		return f
 	}
 	f["icrc"] = uint64(bits.ReverseBytes32(p.ICRC))

@@ -31,7 +31,7 @@ func TestInnermost(t *testing.T) {
 		inner  []byte
 	}{
 		{"tagged frame", taggedHeader + vxlanPacket, rocev2.DecodeOptions{}, inner},
-		{"padding behind it", taggedHeader + vxlanPacket + `000000`, rocev2.DecodeOptions{}, inner},
+		{"padding after it", taggedHeader + vxlanPacket + `000000`, rocev2.DecodeOptions{}, inner},
 		{"raw IP", vxlanPacket, rocev2.DecodeOptions{Link: rocev2.LinkIP}, inner},
 		{"no tunnel", innerIPv4, rocev2.DecodeOptions{Link: rocev2.LinkIP}, inner},
 		{"MPLS labels", `020000000002 020000000001 8847 00010040 00020140` + innerIPv4, rocev2.DecodeOptions{}, inner},
@@ -94,12 +94,12 @@ func TestFirstFragmentPort(t *testing.T) {
 		{"IPv4, no ports", more4 + "c000 12", false},
 		{"IPv4, no fragment", "4500 001c 0001 0000 4011 0000 c0000201 c0000202" + udp, false},
 		{"IPv6, first", more6 + udp, true},
-		{"IPv6, Destination Options behind", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1100 01040000 0000" +
+		{"IPv6, Destination Options after it", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1100 01040000 0000" +
 			udp, true},
 		{"IPv6, Hop-by-Hop before", "60000000 0018 00 40" + v6 + "2c00 01040000 0000 11 00 0001 00000001" + udp, true},
 		{"IPv6, second", next6 + udp, false},
 		{"IPv6, header cut", more6[:len(more6)-2], false},
-		{"IPv6, extension behind cut", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1101 01040000 0000", false},
+		{"IPv6, next header truncated", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1101 01040000 0000", false},
 		{"in IPv4", in4("0030") + more4 + udp, true},
 		{"in IPv6", "60000000 0038 29 40" + v6 + more6 + udp, true},
 		{"4 deep in IPv4", in4("0080") + in4("006c") + in4("0058") + in4("0044") + more4 + udp, true},

@@ -72,7 +72,7 @@ func TestLinkTypes(t *testing.T) {
 	}
 	p := Packet{}
 	require.ErrorIs(t, p.Decode(wiretest.Hex(t, `00000018`), DecodeOptions{Link: LinkLoop}), errIPv6Header,
-		"nothing behind it")
+		"nothing after it")
 	b := append(wiretest.Hex(t, `00000002`), wiretest.Hex(t, hardwareCNP)[14:]...)
 	require.NoError(t, p.Decode(b, DecodeOptions{Link: LinkLoop}), "IPv4")
 }

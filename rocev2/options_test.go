@@ -92,7 +92,7 @@ func TestTrace(t *testing.T) {
 		err     error
 	}{
 		{"a trace", 0, `11` + oneNode, nil},
-		{"behind a broken one", 0, `00` + halfTrace + `11` + oneNode, nil},
+		{"after a broken one", 0, `00` + halfTrace + `11` + oneNode, nil},
 		{"a broken one", 0, `11` + halfTrace, wireerr.Truncated},
 		{"two broken ones: the first", 0, `00` + oneOctet + `11` + overrun, wireerr.Truncated},
 		{"two broken ones: the first again", 0, `00` + overrun + `11` + oneOctet, ipv6opt.ErrOverrun},

@@ -140,7 +140,7 @@ func TestWalk(t *testing.T) {
 		{"20 extension headers", wrap(wire.ProtoDestinationOptions, chain(20)), 0, 160},
 		{"2,000 extension headers", wrap(wire.ProtoDestinationOptions, chain(2000)), 0, 16000},
 		{"IPv4 in IPv6", wrap(wire.ProtoIPv4, ip4), 40, 0},
-		{"IPv4 in IPv6 behind an extension header",
+		{"IPv4 in IPv6 after an extension header",
 			wrap(wire.ProtoDestinationOptions, append(extension(wire.ProtoIPv4), ip4...)), 48, 0},
 		{"IPv6 four deep in IPv6", tunnel(4), 160, 0},
 	} {
@@ -225,7 +225,7 @@ func TestRefused(t *testing.T) {
 		{name: "extension header beyond the packet",
 			ip:  wrap(wire.ProtoDestinationOptions, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
 			err: errExtension, other: true},
-		{name: "extension header behind the packet",
+		{name: "extension header after the packet",
 			ip:  slices.Concat(wrap(wire.ProtoDestinationOptions, nil), extension(wire.ProtoUDP), udp),
 			err: errExtension, other: true},
 		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: errUDPHeader, other: true},
@@ -246,8 +246,8 @@ func TestRefused(t *testing.T) {
 		{name: "Payload Length beyond the octets, 11 of BTH", ip: ip6[:59], err: errIPLength},
 		{name: "inner packet longer than the outer one", ip: lied, err: errIPLength},
 		{name: "UDP header alone", ip: with(ip4, 24, 0, 8), err: errRoom},
-		{name: "no room for the ICRC", ip: with(ip4, 24, 0, 23), err: errRoom},
-		{name: "no room for AtomicETH", ip: with(ip4, 28, 0x13), err: errHeadersRoom},
+		{name: "no space for the ICRC", ip: with(ip4, 24, 0, 23), err: errRoom},
+		{name: "no space for AtomicETH", ip: with(ip4, 28, 0x13), err: errHeadersRoom},
 		{name: "pad count beyond the payload", ip: with(ip6, 49, 0x10), err: errPad},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func TestFirstBranch(t *testing.T) {
 				frame = wiretest.Must(p.AppendBinary(frame))(t)
 				for behind := range 3 {
 					whole := append(frame[:len(frame):len(frame)], make([]byte, behind)...)
-					require.True(t, requirePlainIsWalk(t, whole), "%v, %d octets, %d behind", op, payload, behind)
+					require.True(t, requirePlainIsWalk(t, whole), "%v, %d octets, %d after it", op, payload, behind)
 				}
 				if payload != 3 && (payload != 0 || testing.Short()) {
 					continue
@@ -184,7 +184,7 @@ func requireWalked(t *testing.T, b []byte, o DecodeOptions) {
 	p := &decoded.packet
 	for _, part := range [...][]byte{p.Link, p.Outer, p.IP, p.Ext, p.Data, p.Payload, p.Padding} {
 		if len(part) < cap(part) {
-			require.Fail(t, "room behind a slice", "%x", b)
+			require.Fail(t, "capacity after a slice", "%x", b)
 		}
 	}
 	wantTuple, wantErr := byWalk.FiveTuple()

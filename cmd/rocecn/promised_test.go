@@ -156,7 +156,7 @@ func keys(t *testing.T, fact func(string, ...any)) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the outputs in the documents anew")
+var update = flag.Bool("update", false, "write the outputs in the documents again")
 
 // TestDocuments runs every console line that begins with $ in a shell in the root of the module, and compares its
 // output with the document.

@@ -68,7 +68,7 @@ func (p *pair[K]) do(operation uint8, k K, n int) {
 		default:
 			id := p.table.add(&k, list)
 			require.NotZero(p.t, id)
-			require.Zero(p.t, *p.table.Value(id), "what was there before is gone")
+			require.Zero(p.t, *p.table.Value(id), "earlier entries are gone")
 			*p.table.Value(id) = n
 			p.model.value[k] = n
 			p.model.lists[list] = append(p.model.lists[list], k)

@@ -42,10 +42,10 @@ func TestLinuxRecordsIOAM(t *testing.T) {
 		overflow  bool // the Overflow flag arrives
 	}{
 		{"two nodes", ioam.Trace{Type: hpcc}, 10, 2, 0, false},
-		{"room left", ioam.Trace{Type: hpcc}, 25, 2, 15, false},
-		{"no room for the second", ioam.Trace{Type: hpcc}, 9, 1, 4, true},
-		{"no room for the first", ioam.Trace{Type: hpcc}, 4, 0, 4, true},
-		{"no room at all", ioam.Trace{Type: hpcc}, 0, 0, 0, true},
+		{"space left", ioam.Trace{Type: hpcc}, 25, 2, 15, false},
+		{"no space for the second", ioam.Trace{Type: hpcc}, 9, 1, 4, true},
+		{"no space for the first", ioam.Trace{Type: hpcc}, 4, 0, 4, true},
+		{"no space at all", ioam.Trace{Type: hpcc}, 0, 0, 0, true},
 		{"O is set already", ioam.Trace{Type: hpcc, Overflow: true}, 10, 0, 10, true},
 		{"the longest option", ioam.Trace{Type: hpcc}, 61, 2, 51, false},
 		{"everything", ioam.Trace{Type: everything}, 41, 2, 3, false},

@@ -435,7 +435,7 @@ func TestPastAtOldRate(t *testing.T) {
 	}{
 		{"faster", slow, fast, 2, 52},
 		{"slower", fast, slow, 100, 100},
-		{"less at once", slow, Rate{PerSecond: 1}, 1, 1},
+		{"less immediately", slow, Rate{PerSecond: 1}, 1, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			left := func(ready func() bool, take func()) (n int) {

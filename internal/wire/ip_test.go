@@ -257,7 +257,7 @@ func TestRouted(t *testing.T) {
 	require.True(t, routed(ProtoHopByHop, b))
 	require.False(t, routed(ProtoHopByHop, b[:8]), "in front of it")
 	require.False(t, routed(ProtoHopByHop, b[:31]), "not all there")
-	require.False(t, routed(ProtoDestinationOptions, b[32:]), "behind it")
+	require.False(t, routed(ProtoDestinationOptions, b[32:]), "after it")
 	b[8+3] = 0
 	require.True(t, routed(ProtoHopByHop, b), "without Segments Left")
 	b[8+2] = 0

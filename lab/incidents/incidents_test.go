@@ -635,7 +635,7 @@ func TestFilters(t *testing.T) {
 			require.Less(t, len(selected), len(in.frames), v.Filter)
 		}
 	}
-	require.GreaterOrEqual(t, len(seen), wiretest.Rounds(len(small)), "causes whose filters were run")
+	require.GreaterOrEqual(t, len(seen), wiretest.Rounds(len(small)), "causes with filters that were run")
 }
 
 // write writes the frames of an incident as a capture, and returns its name.

@@ -191,7 +191,7 @@ func FuzzExplain(f *testing.F) {
 			pool = append(pool, in.frames[r.IntN(len(in.frames))].octets)
 		}
 	}
-	f.Add([]byte("some frames of many incidents, in whatever order they may come"))
+	f.Add([]byte("some frames of many incidents, in any order"))
 	f.Fuzz(func(t *testing.T, choice []byte) {
 		table := flows.New(flows.Config{Evidence: true})
 		var d flows.Decoder
@@ -213,7 +213,7 @@ func FuzzExplain(f *testing.F) {
 }
 
 var (
-	update = flag.Bool("update", false, "write the table in docs/triage.md anew")
+	update = flag.Bool("update", false, "write the table in docs/triage.md again")
 	dev    = flag.Int("development", 0, "show what is said of so many incidents that the rules were written with")
 )
 
@@ -372,7 +372,7 @@ func TestConfusion(t *testing.T) {
 			t.Logf("%d %s: %v, but %v", n, in.name, in.truth, j.found)
 		}
 		wrong += len(j.wrong)
-		require.Empty(t, j.wrong, "%d %s blames who is innocent", n, in.name)
+		require.Empty(t, j.wrong, "%d %s blames an innocent host", n, in.name)
 		confuse(counts, &in, &j)
 	}
 	t.Logf("%d of %d right", right, total)

@@ -91,7 +91,7 @@ func TestConfigure(t *testing.T) {
 		{FCNPort: rocev2.Port}, {ProxyPort: rocev2.Port}, {FCNPort: 7, ProxyPort: 7},
 	} {
 		_, err := border.New(border.Config{Border: ports})
-		require.NoError(t, err, "what is off needs nothing")
+		require.NoError(t, err, "a role that is off needs no other setting")
 		b, err := border.New(border.Config{Enabled: true, Border: ports})
 		require.ErrorIs(t, err, rocecn.ErrRange)
 		require.Nil(t, b)

@@ -107,7 +107,7 @@ func TestResume(t *testing.T) {
 	require.Zero(t, notify(1, 4, 7), "again")
 	require.Zero(t, notify(1, 4, 8), "because of another port as well")
 	require.Zero(t, notify(5, 7, 7, v4))
-	require.Equal(t, node.ReasonLimited, notify(6, 7, 7), "nobody stopped this one")
+	require.Equal(t, node.ReasonLimited, notify(6, 7, 7), "this one was not stopped")
 	require.ElementsMatch(t, []rocev2.FlowKey{
 		{Src: src6, Dst: dst6, DestQP: 1}, {Src: src6, Dst: dst6, DestQP: 2}, {Src: src4, Dst: dst4, DestQP: 5},
 	}, resumes(t, a, 7))

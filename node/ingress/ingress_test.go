@@ -241,7 +241,7 @@ func TestIdleFlowsLeave(t *testing.T) {
 	second := label(3 * time.Second)
 	require.NotEqual(t, first, second)
 	third := label(4 * time.Second)
-	require.NotEqual(t, second, third, "exactly Idle later it is a new flow, also if nobody cleared up")
+	require.NotEqual(t, second, third, "exactly Idle later it is a new flow, also without an expiry before")
 	require.Equal(t, 1, pe.Len())
 	require.EqualValues(t, 3, pe.effect(node.EffectOpened))
 }
@@ -567,7 +567,7 @@ func TestCongested(t *testing.T) {
 
 func TestOffByDefault(t *testing.T) {
 	pe, err := New(Config{MaxFlows: -5})
-	require.NoError(t, err, "what is off needs nothing")
+	require.NoError(t, err, "a role that is off needs no other setting")
 	out, _, err := pe.send([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
 	require.EqualError(t, err, node.ReasonDisabled.String())
 	require.Equal(t, []byte{9}, out)

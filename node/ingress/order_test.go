@@ -509,7 +509,7 @@ func TestForwardCut(t *testing.T) {
 	}{
 		{"in the data", write[:90], true, message.KindData, node.ActionForwarded, 0},
 		{"in the RETH", write[:70], true, message.KindError, node.ActionForwarded, 0},
-		{"behind the BTH", write[:60], true, message.KindError, node.ActionForwarded, 0},
+		{"after the BTH", write[:60], true, message.KindError, node.ActionForwarded, 0},
 		{"in the BTH", write[:59], true, message.KindError, node.ActionRefused, node.ReasonBroken},
 		{"in the UDP header", write[:44], true, message.KindOther, node.NoAction, 0}, // which does not show
 		{"other traffic", other[:90], true, message.KindOther, node.NoAction, 0},
@@ -602,7 +602,7 @@ func TestMillionRandomSteps(t *testing.T) {
 		step       time.Duration
 		idle, wait time.Duration
 	}{
-		{"room for all", 200, 400, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
+		{"space for all", 200, 400, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
 		{"full table", 200, 40, 1, time.Millisecond, 100 * time.Millisecond, 50 * time.Millisecond},
 		{"labels exhausted", 200, 60, 1 << 14, time.Millisecond, 30 * time.Millisecond, 60 * time.Millisecond},
 		{"long silences", 50, 50, 1 << 14, 20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond},
@@ -666,7 +666,7 @@ func TestMillionRandomSteps(t *testing.T) {
 			require.LessOrEqual(t, pe.table.Len(), cfg.MaxFlows)
 			require.Len(t, pe.labels.ring, ring)
 			require.Greater(t, opened, 1000)
-			if row.name != "room for all" && row.name != "long silences" {
+			if row.name != "space for all" && row.name != "long silences" {
 				require.Greater(t, full, 100)
 			}
 		})

@@ -395,7 +395,7 @@ func TestConfigure(t *testing.T) {
 	require.NoError(t, table.Configure(cfg))
 	state, until := table.State(flow, now)
 	require.Equal(t, pause.StateStopped, state)
-	require.Equal(t, now.Add(900*us), until, "what was asked for before")
+	require.Equal(t, now.Add(900*us), until, "the earlier request")
 	a, reason := receivePause(ppfc.Hold)
 	require.Equal(t, []any{node.NoReason, 100 * us}, []any{reason, a.Pause})
 	_, reason = receivePause(ppfc.Resume)

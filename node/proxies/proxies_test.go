@@ -131,7 +131,7 @@ func TestRefused(t *testing.T) {
 		require.Equal(t, errProxy, table.Insert(announceProxy(1, "192.0.2.0/24", proxy, 1)), proxy)
 	}
 	require.Equal(t, errProxy, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24")}),
-		"nobody said who")
+		"no originator")
 	require.Equal(t, errPrefix, table.Insert(pnc.Advertisement{Proxy: netip.MustParseAddr("198.51.100.1")}))
 	mapped := announceProxy(1, "192.0.2.0/24", "198.51.100.1", 1)
 	mapped.Prefix = netip.PrefixFrom(netip.MustParseAddr("::ffff:192.0.2.0"), 120)
@@ -180,7 +180,7 @@ func TestReplace(t *testing.T) {
 	requireProxy(t, table, "192.0.2.1", "198.51.100.2")
 	requireProxy(t, table, "203.0.113.1", "198.51.100.1")
 	require.Equal(t, 0, table.Replace(origin(2), seq(announceProxy(1, "192.0.2.0/24", "198.51.100.2", 2))),
-		"somebody else's word")
+		"an advertisement of another originator")
 	requireProxy(t, table, "192.0.2.1", "")
 	require.Equal(t, 0, table.Replace(origin(1), nil))
 	require.Equal(t, Stats{Refused: Refused{Broken: 1}}, table.Stats())

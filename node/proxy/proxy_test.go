@@ -412,7 +412,7 @@ func TestLimits(t *testing.T) {
 			{four, switch6, 0, node.ReasonLimited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
-		{"what is handed to the program", func(c *Config) {
+		{"the message for the program", func(c *Config) {
 			c.Senders, c.Out = senders(AnswerOther), node.Rate{PerSecond: 1}
 		}, []step{
 			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.ReasonLimited},
@@ -597,7 +597,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 		require.Equal(t, []uint8{10, 7}, []uint8{got.TrafficClass >> 2, got.HopLimit}, method)
 		switch method {
 		case AnswerFastCNP:
-			require.Equal(t, uint8(0x83), out[42], "the type of the option behind IPv6 header, next header and length")
+			require.Equal(t, uint8(0x83), out[42], "the option type after IPv6 header, next header and length")
 		case AnswerPPFC:
 			n := wiretest.Must(ppfc.FromPacket(&got))(t)
 			require.Equal(t, []any{ppfc.Hold, 7 * time.Microsecond}, []any{n.Type, n.Pause})
@@ -769,7 +769,7 @@ func TestMemory(t *testing.T) {
 
 func TestOffByDefault(t *testing.T) {
 	p, err := New(Config{PerFlow: -1})
-	require.NoError(t, err, "what is off needs nothing")
+	require.NoError(t, err, "a role that is off needs no other setting")
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
 	p.observe1(&q, start)

@@ -36,7 +36,7 @@ func TestHPCCStepByStep(t *testing.T) {
 	f.Acknowledged(50, 200, hop(5*µs, 62_500, 25_000))
 	require.InDelta(t, 1.1, f.Use(), 1e-12)
 	fast := 100e9/(1.1/0.95) + 40e6
-	require.InDelta(t, fast, float64(f.Rate()), 1, "it reacts at once")
+	require.InDelta(t, fast, float64(f.Rate()), 1, "it reacts immediately")
 
 	// u = 1 again over half of T: U = 1.05; from the same base, as the round trip is not over.
 	f.Acknowledged(100, 200, hop(10*µs, 125_000, 0))

@@ -136,7 +136,7 @@ func TestGate(t *testing.T) {
 	f := flow(t, ConnectX(100e9))
 	f.Notified(start)
 	first := f.Rate()
-	require.EqualValues(t, 100e9-100e9*1023/1024/2, first, "the first cuts at once")
+	require.EqualValues(t, 100e9-100e9*1023/1024/2, first, "the first cuts immediately")
 	f.Notified(start.Add(time.Microsecond))
 	f.Notified(start.Add(2 * time.Microsecond))
 	require.Equal(t, first, f.Rate())

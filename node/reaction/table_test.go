@@ -250,7 +250,7 @@ func TestTableConfigure(t *testing.T) {
 		var of *ConfigError
 		require.ErrorAs(t, table.Configure(wrong), &of)
 	}
-	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, start), "what is wrong changes nothing")
+	require.Equal(t, Order{Flow: id, Rate: 50e9}, table.Now(id, start), "an invalid configuration changes nothing")
 
 	cfg.DCQCN = ConnectX(100e9)
 	require.NoError(t, table.Configure(cfg))

@@ -256,7 +256,7 @@ func TestRefused(t *testing.T) {
 		{"of a stranger", changed(t, fastCNP(t, stranger, unknown), 100, 1, false), nil, node.ReasonDenied},
 		{"of a stranger, broken", changed(t, fastCNP(t, stranger, unknown), 43, 17, false), nil, node.ReasonDenied},
 		{"CNP of a stranger", strangers, nil, node.ReasonUnknownQP},
-		{"CNP of a stranger who sends to the queue pair", strangers,
+		{"CNP of an unknown host that sends to the queue pair", strangers,
 			func(c *sender.Config) {
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
 				require.NoError(t, c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x77}))
@@ -466,10 +466,10 @@ func TestConfiguredCodePoints(t *testing.T) {
 		{"a switch's, option 2", fast(sw, congested(t, traced(t))), message.KindFastCNP, 0},
 		{"the receiver's", fast(dst6, congested(t)), message.KindFastCNP, 0},
 		{"of another receiver", fast(dst6.Next(), congested(t)), 0, node.ReasonDenied},
-		{"of nobody", fast(dst6.Next().Next(), congested(t)), 0, node.ReasonDenied},
+		{"without a known sender", fast(dst6.Next().Next(), congested(t)), 0, node.ReasonDenied},
 		{"of another type", fastCNP(t, sw, congested(t)), 0, node.ReasonUnknownOption},
 		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.ReasonUnknownOption},
-		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.ReasonUnknownQP},
+		{"of another type, of no sender", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.ReasonUnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, reason := receive(made(t, cfg), c.packet, ip, now)

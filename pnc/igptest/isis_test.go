@@ -62,7 +62,7 @@ func TestISIS(t *testing.T) {
 	wiretest.Await(t, "the border router has the leaf's LSP from isisd",
 		func() bool { return len(border.lsps(1, leafSystem)) == 1 })
 	atBorder := border.lsps(1, leafSystem)
-	require.Equal(t, leafLSP[12:], atBorder[0][12:], "as it was flooded, but for its lifetime")
+	require.Equal(t, leafLSP[12:], atBorder[0][12:], "as it was flooded, except its lifetime")
 	want := []string{"192.0.2.0/24 198.51.100.2 10", "2001:db8:1::/64 2001:db8:ffff::1 20"}
 	require.Equal(t, want, lines(pnc.Codes{}.ReadISIS(atBorder...)))
 	wiretest.Await(t, "isisd shows the LSP", func() bool {

@@ -262,7 +262,7 @@ func frontierRows(r *experiment.Results, network string) string {
 	return out
 }
 
-var update = flag.Bool("update", false, "write the outputs in the document anew")
+var update = flag.Bool("update", false, "write the outputs in the document again")
 
 // The documents show the output of the tool: every line of a console block that begins with $ is a command, in the root
 // of its module.

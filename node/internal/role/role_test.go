@@ -326,7 +326,7 @@ func TestIntake(t *testing.T) {
 	require.Equal(t, node.ReasonLimited, i.Admit(stranger, start.Add(2*time.Second)))
 	require.Equal(t, node.NoReason, i.Admit(stranger, start.Add(5*time.Second/2)))
 	i.Configure(nil, node.Rate{}, node.Rate{}, 64, 1)
-	require.Equal(t, node.ReasonDenied, i.Admit(a, start.Add(3*time.Second)), "no list lets nobody pass")
+	require.Equal(t, node.ReasonDenied, i.Admit(a, start.Add(3*time.Second)), "without a list no source passes")
 	i.Configure(acl.New(prefix("0.0.0.0/0")), node.Rate{}, node.Rate{}, 64, 1)
 	for range 9 {
 		require.Equal(t, node.NoReason, i.Admit(a, start.Add(3*time.Second)), "no limit")

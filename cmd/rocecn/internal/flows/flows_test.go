@@ -298,7 +298,7 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	status, _, _ := run(t, nil, "-check", "repeats=0", "-qp", "17", verbs)
-	require.Zero(t, status, "rules are for what is shown")
+	require.Zero(t, status, "rules apply to the chosen flows")
 }
 
 func TestChoice(t *testing.T) {
@@ -403,7 +403,7 @@ func TestHuman(t *testing.T) {
 	long.Flows[0].PSN = flows.PSN{Gaps: 1, Missing: 12, Late: 7, Unseen: 1, Lost: 4}
 	h := human{colour: true}
 	out := string(h.appendTable(nil, &long))
-	require.Contains(t, out, red+"5"+plain, "what stayed missing")
+	require.Contains(t, out, red+"5"+plain, "lost packets")
 	require.Contains(t, out, yellow+"7"+plain)
 	require.Contains(t, out, ", 7 out of order\n")
 	for line := range strings.Lines(out) {

@@ -95,7 +95,7 @@ func TestHostSays(t *testing.T) {
 		{"mlx5 that counts no marks", marked, receiver,
 			`"np_cnp_sent":5,"np_ecn_marked_roce_packets":0`, `"np_cnp_sent":5,"np_ecn_marked_roce_packets":0`, ``, ``,
 			[]string{"1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off"}},
-		{"bnxt_re answers where nobody captures", marked, receiver, `"tx_cnp_pkts":5`, `"tx_cnp_pkts":45`, ``, ``,
+		{"bnxt_re answers without a capture", marked, receiver, `"tx_cnp_pkts":5`, `"tx_cnp_pkts":45`, ``, ``,
 			[]string{"1661 CE in the capture and no CNP, tx_cnp_pkts +40: " +
 				"the receiver sends CNPs, the capture does not have them"}},
 		{"irdma", marked, receiver, `"cnpSent":1,"RxECNMrkd":1`, `"cnpSent":1,"RxECNMrkd":9`, ``, ``,

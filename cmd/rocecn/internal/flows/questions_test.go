@@ -109,7 +109,7 @@ func TestSlowed(t *testing.T) {
 	_, _, ok = ratesAroundCNP(series(0))
 	require.False(t, ok, "nothing is before it")
 	_, _, ok = ratesAroundCNP(series(10 * time.Millisecond))
-	require.False(t, ok, "nothing is behind it")
+	require.False(t, ok, "no series after it")
 	_, _, ok = ratesAroundCNP(&flows.Series{})
 	require.False(t, ok)
 	_, _, ok = ratesAroundCNP(nil)

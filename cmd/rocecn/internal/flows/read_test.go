@@ -118,7 +118,7 @@ func TestPipeIsIdle(t *testing.T) {
 	case err := <-ended:
 		require.ErrorIs(t, err, errEnough)
 	case <-time.After(30 * time.Second):
-		t.Fatal("nobody was told")
+		t.Fatal("no status was sent")
 	}
 }
 

@@ -87,7 +87,7 @@ func TestTopTerminal(t *testing.T) {
 			require.Contains(t, rest, off)
 			_, behind, _ := strings.Cut(rest, off)
 			require.NotContains(t, behind, "\x1b[?")
-			require.Contains(t, behind, "rocecn top ", "what was shown last stays")
+			require.Contains(t, behind, "rocecn top ", "the last view stays")
 			now = wiretest.Must(unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS))(t)
 			require.Equal(t, was, now)
 			interrupt()

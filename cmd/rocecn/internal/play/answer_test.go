@@ -217,7 +217,7 @@ func TestAnswerMatch(t *testing.T) {
 			nil,
 		}, 4, "packets: 11 read, 4 matched; Fast CNPs: 3 with option 1, 1 with option 2\n" +
 			"skipped: 2 not RoCEv2, 1 IPv4, 1 ack, 1 broken, 1 cnp, 1 ppfc\n"},
-		{"only what is marked CE", "-ecn", [][]byte{
+		{"only packets marked CE", "-ecn", [][]byte{
 			packet(t),
 			packet(t, congested),
 			packet(t, func(p *rocev2.Packet) { p.TrafficClass = 2 }),

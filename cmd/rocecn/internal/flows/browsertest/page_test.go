@@ -334,7 +334,7 @@ func TestSixQuestions(t *testing.T) {
 	}
 	require.Len(t, all, 6)
 	verdict := read[float64](t, ctx, `document.querySelector("#verdict").getBoundingClientRect().bottom`)
-	require.Less(t, verdict, all[0].Top, "what is known comes first")
+	require.Less(t, verdict, all[0].Top, "known values come first")
 
 	// An answer leads to the flow that it is about.
 	click(t, ctx, "#questions article:nth-child(3) [data-open]", "show")
