@@ -54,7 +54,7 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 		plan.Share, plan.Of, err = readShare(o.share)
 	}
 	if err == nil && (o.seeds < 0 || o.seeds > 1000) {
-		err = errors.New("-seeds: from 1 to 1000 needed")
+		err = fmt.Errorf("-seeds: %d: want 1 to 1000", o.seeds)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)

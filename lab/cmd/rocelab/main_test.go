@@ -84,7 +84,7 @@ func TestWrongArguments(t *testing.T) {
 		{"run -quick -", misused, "-html, -quick, -seeds and -share are for experiments: C1, C1a, "},
 		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
 		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
-		{"run -seeds -1 C2", misused, "-seeds: from 1 to 1000 needed"},
+		{"run -seeds -1 C2", misused, "-seeds: -1: want 1 to 1000"},
 		{"merge", misused, "usage: rocelab run"},
 		{"merge nowhere.json", failed, "nowhere.json: no such file"},
 		{"merge -", failed, "rocelab merge: -: "},
