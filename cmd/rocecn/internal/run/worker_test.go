@@ -156,11 +156,12 @@ func TestWhyNotOpen(t *testing.T) {
 	var output bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&output, nil))
 	w, p := &worker{server: s, parts: s.parts, actors: s.actors}, s.parts[0]
+	source := &captureSource{File: wiretest.Path(t, "messages.pcap")}
 	now := time.Unix(1e9, 0)
 	lines := func(message string, beats int, err error) int {
 		p.open = func() (netio.Source, error) {
 			if err == nil {
-				return &captureFile{}, nil
+				return source.listInputs()[0].open()
 			}
 			return nil, err
 		}
