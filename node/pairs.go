@@ -8,8 +8,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Pairs return the queue pair that sends a flow. A *[qpmap.Map] implements them. If they also have the Map's method
-// SourceQPOf, roles call it for the sender of an earlier packet, such as the one in a proxy message.
+// Pairs return the queue pair that sends a flow. A *[qpmap.Map] implements them. If they also have the Map's methods
+// SourceQPOf, SourceQPAmid and Connects, roles call these for the sender of an earlier packet, such as the one in a
+// proxy message, and for flows of which the last packet may be forged.
 type Pairs interface {
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
 }

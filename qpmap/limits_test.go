@@ -666,7 +666,7 @@ func TestOneDirectionKeepsBoth(t *testing.T) {
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 
 	at = at.Add(time.Minute + 1)
-	require.Equal(t, 2, m.Expire(at), "and both are idle at the same time")
+	require.Equal(t, 4, m.Expire(at), "and both are idle at the same time, as is the connection before")
 }
 
 // A connection that is idle is forgotten in both directions when a packet of one passes: nothing that is learned of
@@ -767,8 +767,8 @@ func TestEvictsBothDirections(t *testing.T) {
 	require.EqualValues(t, 2, m.Stats().Evicted)
 }
 
-// A datagram that names the queue pairs of a connection does not take the connection along when it is evicted. When
-// both are idle they are forgotten together.
+// A datagram that names the queue pairs of a connection does not take the connection along when it is evicted, or
+// forgotten.
 func TestEvictsAlone(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{MaxPairs: 2})
@@ -789,6 +789,8 @@ func TestEvictsAlone(t *testing.T) {
 	at := start.Add(time.Hour)
 	observe(m, at, datagram(c.b))
 	requireSource(t, m, c.back(), at, 0)
+	require.EqualValues(t, 1, m.Stats().Expired)
+	m.Expire(at)
 	require.EqualValues(t, 2, m.Stats().Expired)
 }
 

@@ -13,7 +13,7 @@
 //     source queue pair of the flow from A to B that has just used p. Three votes
 //     for different PSNs make a pair if no other candidate has more than half as
 //     many; see [Config].
-//   - UD: the DETH of the flow's last packet.
+//   - UD: the DETH of the flow's last packet, unless it is a stray in a connection that is in use.
 //
 // # When there is no pair
 //
@@ -38,9 +38,12 @@
 //
 // A new life replaces the old one only when it has been answered and the old one has been silent
 // for a second, was ended by CM, or was answered less often than the new one since the new one
-// began. So an attacker outside the path cannot displace a connection in use by forged CM messages,
-// data and answers: it has to guess PSNs, and wrong guesses belong to other lives. If two exchanges
-// announce the same first PSN, neither is believed until answers decide.
+// began. Until then both are kept, and the window of PSNs decides to which one a packet belongs. UC
+// has no answers: there the new life takes the place of the old one when it has had 16 requests and
+// the old one has been silent for a second. So an attacker outside the path can neither displace a
+// connection by forged CM messages, data and answers, nor make it unknown: it has to guess PSNs, and
+// wrong guesses belong to other lives. If two exchanges announce the same first PSN, neither is
+// believed until answers decide.
 //
 // A life without CM messages that begins among the PSNs of the previous one is recognized only by
 // its responses. If two connections between the same hosts use the same PSNs, the capture has lost
@@ -170,6 +173,19 @@ func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	return m.qps.Pair(p), nil
 }
 
+// SourceQPAmid is [Map.SourceQP] for a flow in which packets of a connection are mixed with forged ones: if its last
+// packet belongs to no connection, it returns the sender of the packets before it, as long as these come at most 50 ms
+// apart. It is for a message that names a flow, but none of its packets.
+func (m *Map) SourceQPAmid(k Key, now time.Time) (Pair, error) {
+	key := keyOf(&k)
+	m.qps.Now(now)
+	p, ambiguous := m.qps.SenderAmid(&key)
+	if p == nil {
+		return Pair{}, missing(ambiguous)
+	}
+	return m.qps.Pair(p), nil
+}
+
 // SourceQPOf is [Map.SourceQP] for the packet with this BTH instead of the flow's last
 // one: for a message about an earlier packet, such as the invoking packet of PROXY.
 func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
@@ -180,6 +196,18 @@ func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 		return Pair{}, missing(ambiguous)
 	}
 	return m.qps.Pair(p), nil
+}
+
+// Connects returns nil if the receiver of a flow has a connection with a queue pair at its source, and so may send
+// there; otherwise [ErrUnknown] or [ErrAmbiguous]. Unlike with SourceQP it does not matter which queue pair sent the
+// flow's last packet, which may be forged: a sender accepts a CNP by it.
+func (m *Map) Connects(k Key, now time.Time) error {
+	key := keyOf(&k)
+	m.qps.Now(now)
+	if connects, ambiguous := m.qps.Connects(&key); !connects {
+		return missing(ambiguous)
+	}
+	return nil
 }
 
 // missing returns why there is no pair.

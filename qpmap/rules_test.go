@@ -115,11 +115,11 @@ func TestFloodOfExchanges(t *testing.T) {
 					}
 					requireSource(t, m, next.forth(), start, known, "%s, turned %v, request %d", x.what, turned, i)
 				}
-				known := c.a
-				if x.from != 0 { // its queue pair has a new connection
-					known = 0
+				requireSource(t, m, c.forth(), start, c.a, "until the new connection of its queue pair is answered")
+				if n := len(x.requests); x.from != 0 {
+					observe(m, start, next.ack(x.requests[n-1]))
+					requireSource(t, m, c.forth(), start, 0, "%s, turned %v", x.what, turned)
 				}
-				requireSource(t, m, c.forth(), start, known)
 			}
 		})
 	}
@@ -376,8 +376,12 @@ func TestStats(t *testing.T) {
 	require.EqualValues(t, 1, m.Stats().Conflicts)
 	p := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
 	p.BTH.DETH.SrcQP = 0x55
-	observe(m, start.Add(2*time.Second), p)
-	s := m.Stats()
-	require.EqualValues(t, 1, s.UD)
-	require.EqualValues(t, 1, s.NewLives)
+	later := start.Add(2 * time.Second)
+	observe(m, later, p)
+	require.EqualValues(t, 1, m.Stats().UD)
+	require.Zero(t, m.Stats().NewLives)
+	for n := range uint32(3) {
+		observe(m, later, forged.request(n), forged.ack(n))
+	}
+	require.EqualValues(t, 1, m.Stats().NewLives)
 }

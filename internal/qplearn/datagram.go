@@ -2,26 +2,30 @@ package qplearn
 
 // observeDatagram learns from a packet with a DETH, which names the source queue pair (UD and RD).
 // Many queue pairs may send to one: while a second source has been seen within Idle, the source is
-// ambiguous. A datagram to the receiver of a connection that is in use is a stray, and does not
-// replace its pair.
+// ambiguous. A datagram to the receiver of a connection that is in use is a stray. Otherwise its pair
+// is stored beside that of the connection, which stays: see slot.
 func (m *Map) observeDatagram(o *Observation, k *key) {
-	e := m.find(k)
-	if e != nil && e.From != BasisUD {
-		switch {
-		case e.From == BasisGiven:
-			return
-		case !m.quiet(e):
-			e.stray = true
+	inUse := false
+	if e := m.find(k); e != nil {
+		if e.From == BasisGiven {
 			return
 		}
-		m.drop(e)
-		m.stats.NewLives++
-		e = nil
+		inUse, e.stray = !m.quiet(e), true
+	}
+	m.strayIn(k, besideSlot)
+	named := keyIn(k, datagramSlot)
+	e := m.find(&named)
+	if inUse || o.SrcQP <= managementQP {
+		if e != nil {
+			e.stray = true
+		}
+		return
 	}
 	if e == nil {
-		if e = m.makePair(k, unsettled); e == nil {
+		if e = m.makePair(&named, unsettled); e == nil {
 			return
 		}
+		m.slots |= datagramSlot
 		m.stats.UD++
 		m.learned[0], m.learnedCount = e.id, 1
 		e.set(Entry{SrcQP: o.SrcQP, From: BasisUD, Transport: o.Opcode.Transport()})

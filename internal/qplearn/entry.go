@@ -16,7 +16,7 @@ type Entry struct {
 	confirmed int32  // moment of the last data that agreed: a request of its life, or an answer; 0 never
 	answered  int32  // moment of the last answer; 0 never
 	requested int32  // moment of the last request
-	otherSeen int32  // UD: moment of the last packet of another source queue pair; 0 never
+	otherSeen int32  // UD: moment of the last packet of another source queue pair; otherwise see isMixed; 0 never
 	SrcQP     uint32
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
@@ -30,6 +30,7 @@ type Entry struct {
 	From      Basis
 	sure      bool // the requests are srcQP's: they began with the announced PSN, or were answered
 	stray     bool // the flow's last packet was not the connection's, as far as can be told
+	answering bool // the flow's last packet that was the connection's is a response
 	contested bool // something has spoken for another pair, and no answer for this one since
 	overlaps  bool // the life had reached rivalPSN when that was announced
 	shared    bool // a CM exchange names another sender, and a first PSN in the life of the other direction
@@ -61,7 +62,7 @@ func (e *Entry) unsure() bool { return e.life.requests > 0 && !e.sure }
 
 // agrees reports whether the flow's last packet exists and agreed with a pair.
 func (e *Entry) agrees() bool {
-	return !e.stray && (e.life.requests > 0 || e.confirmed != 0 || e.From == BasisUD)
+	return !e.stray && (e.life.requests > 0 || e.confirmed != 0)
 }
 
 // questioned reports whether there is evidence for another pair of the same flow.
@@ -122,9 +123,18 @@ func (m *Map) find(k *key) *Entry {
 
 // mate returns the pair of the other direction. Unless one of the two is given, both are idle, or none is: see unused.
 func (m *Map) mate(e *Entry) *Entry {
+	if e.From == BasisUD {
+		return nil
+	}
 	k := m.pairs.Key(e.id)
 	back := k.Reversed(e.SrcQP)
-	if mate := m.pairs.find(&back); mate != nil && mate.SrcQP == k.DestQP() {
+	back.QP |= k.QP & besideSlot
+	mate := m.pairs.find(&back)
+	if m.slots&besideSlot != 0 && (mate == nil || mate.SrcQP != k.DestQP()) { // in one direction there is no other pair
+		back.QP ^= besideSlot
+		mate = m.pairs.find(&back)
+	}
+	if mate != nil && mate.SrcQP == k.DestQP() {
 		return mate
 	}
 	return nil
@@ -134,7 +144,8 @@ func (m *Map) mate(e *Entry) *Entry {
 func (m *Map) drop(e *Entry) {
 	if mate := m.mate(e); mate != nil && mate != e && mate.From != BasisGiven {
 		if mate.agrees() {
-			if f := m.openFlow(m.pairs.Key(mate.id)); f != nil {
+			k := m.flowOf(mate)
+			if f := m.openFlow(&k); f != nil {
 				f.pass(bth.CNP, 0) // no pair explains the packet, as its own is forgotten
 			}
 		}
@@ -161,9 +172,12 @@ func (m *Map) use(e *Entry) {
 	e.seen = m.clock.ticks
 }
 
-// confirm records that data confirmed the pairs of both directions. An answer also
+// confirm records that data confirmed the pairs of both directions. An answer to e also
 // refutes the evidence for other pairs, which was forged or is outdated.
 func (m *Map) confirm(e, mate *Entry, answered bool) {
+	if answered && (e.voted || mate.voted) {
+		m.forgetVotes(e, mate)
+	}
 	for _, e := range [...]*Entry{e, mate} {
 		if e == nil {
 			continue
@@ -176,13 +190,26 @@ func (m *Map) confirm(e, mate *Entry, answered bool) {
 		if answered {
 			e.rival, e.shared = 0, false
 		}
-		if e.voted && answered {
-			e.voted = false
-			if f := m.open.find(m.pairs.Key(e.id)); f != nil {
-				f.votes, f.byPort, f.list = ballots{}, ballots{}, noVotes
-				m.open.Renew(f.id, noVotes)
-			}
-		}
+	}
+}
+
+// forgetVotes forgets the votes that an answer to the requests of e refutes: those for other pairs, and those for other
+// PSNs of its requests. Votes for other PSNs of the requests of mate stay: its life may be forged.
+func (m *Map) forgetVotes(e, mate *Entry) {
+	e.voted, mate.voted = false, false
+	k := m.flowOf(e)
+	f := m.open.find(&k)
+	k = m.flowOf(mate)
+	g := m.open.find(&k)
+	if f != nil {
+		f.votes.senders, f.byPort = tally{}, ballots{}
+		e.voted = f.votes.asked.keepOnly(e.SrcQP)
+		m.listOpen(f, e.voted)
+	}
+	if g != nil {
+		g.votes.asked, g.byPort = tally{}, ballots{}
+		mate.voted = g.votes.senders.keepOnly(mate.SrcQP)
+		m.listOpen(g, mate.voted)
 	}
 }
 
@@ -190,6 +217,7 @@ func (m *Map) confirm(e, mate *Entry, answered bool) {
 type link struct {
 	key     key
 	pair    Entry
+	slot    slot // in which the pair is to be placed
 	current bool // the packet that is learned from is of this flow, and of the connection
 }
 
@@ -200,6 +228,11 @@ func (m *Map) strays(l, back *link) bool {
 	if l.current {
 		return false
 	}
+	for _, s := range [...]slot{besideSlot, datagramSlot} {
+		if e := m.findIn(&l.key, s); s != l.slot && e != nil && e.sentLast() {
+			return true
+		}
+	}
 	if e := m.find(&l.key); e != nil && e.agrees() {
 		return e.SrcQP != l.pair.SrcQP || e.unsure()
 	}
@@ -209,20 +242,27 @@ func (m *Map) strays(l, back *link) bool {
 	return l.pair.answered != 0
 }
 
-// connect makes the pairs of both directions, or none. It removes pairs that name
+// connect makes the pairs of both directions, or none, in the slots of the links. It retires pairs that name
 // other queue pairs, except given ones.
 func (m *Map) connect(forth, back link, list uint32) {
 	forth.pair.stray, back.pair.stray = m.strays(&forth, &back), m.strays(&back, &forth)
 	for _, l := range [...]*link{&forth, &back} {
+		if l.slot != 0 {
+			if e := m.findIn(&l.key, l.slot); e != nil {
+				m.drop(e)
+			}
+			m.slots |= l.slot
+			continue
+		}
 		if e := m.find(&l.key); e != nil && e.SrcQP != l.pair.SrcQP && e.From != BasisGiven {
 			if e.confirmed != 0 {
 				m.stats.NewLives++
 			}
-			m.drop(e)
+			m.retire(e, &l.pair.life)
 		}
 	}
-	a := m.place(&forth.key, list)
-	b := m.place(&back.key, list)
+	a := m.place(&forth, list)
+	b := m.place(&back, list)
 	if a == b && forth.key != back.key { // there was room for one only: the second evicted the first
 		a = nil
 	}
@@ -242,12 +282,13 @@ func (m *Map) connect(forth, back link, list uint32) {
 	}
 }
 
-// place returns the pair of a flow, a new one if it has none.
-func (m *Map) place(k *key, list uint32) *Entry {
-	if e := m.find(k); e != nil {
+// place returns the pair of a link's flow in its slot, a new one if there is none.
+func (m *Map) place(l *link, list uint32) *Entry {
+	named := keyIn(&l.key, l.slot)
+	if e := m.find(&named); e != nil {
 		return e
 	}
-	return m.makePair(k, list)
+	return m.makePair(&named, list)
 }
 
 // install sets a pair to the pair of a link. A pair that is already known from the same or better

@@ -150,6 +150,9 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	var held bool
 	for _, l := range [...]*link{&forth, &back} {
 		m.announce(l, x, id)
+		if e := m.findIn(&l.key, besideSlot); e != nil && e.life.isNear(&l.pair.life) {
+			m.drop(e) // the packets of the two could not be distinguished
+		}
 		if e := m.find(&l.key); e != nil {
 			held = held || e.confirmed != 0 && !(e.From == BasisGiven && e.SrcQP == l.pair.SrcQP)
 		} else if f := m.open.find(&l.key); f != nil {
@@ -285,7 +288,34 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 		l.pair.life.first, l.pair.life.floor = start, start
 		l.pair.sure, l.pair.answered, l.pair.requested, l.pair.weight = true, m.now(), m.now(), answers
 	}
+	if o == nil {
+		m.placeBeside(&forth, &back)
+	}
 	m.connect(forth, back, settled)
+}
+
+// placeBeside makes the pairs of a connection that has no answers go beside those of other connections of its queue
+// pairs that data has confirmed: it may be forged. It replaces them if its PSNs could not be distinguished from theirs.
+func (m *Map) placeBeside(forth, back *link) {
+	links, confirmed := [...]*link{forth, back}, false
+	for _, l := range links {
+		if e := m.confirmed(&l.key); e != nil && e.From != BasisGiven {
+			if e.life.isNear(&l.pair.life) {
+				return
+			}
+			confirmed = true
+		}
+	}
+	for _, l := range links {
+		e := m.find(&l.key)
+		if !confirmed || e == nil {
+			continue
+		}
+		l.slot = besideSlot
+		if beside := m.findIn(&l.key, besideSlot); beside != nil && m.isStronger(beside, e) {
+			m.promote(beside, m.mate(beside)) // the weaker of the two makes room
+		}
+	}
 }
 
 // disconnect removes the pairs that an exchange made, and its announcements.
@@ -307,9 +337,14 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 // end forgets a pair that CM made with these communication ids, and tells
 // whether there was one.
 func (m *Map) end(k *key, local, remote uint32) bool {
+	made := func(e *Entry) bool {
+		return e != nil && e.From == BasisCM && e.local == local && e.remote == remote
+	}
 	e := m.find(k)
-	if e == nil || e.From != BasisCM || e.local != local || e.remote != remote {
-		return false
+	if !made(e) {
+		if e = m.findIn(k, besideSlot); !made(e) {
+			return false
+		}
 	}
 	m.ended, m.hasEnded = *k, true
 	m.pairs.Remove(e.id)
@@ -321,10 +356,13 @@ func (m *Map) end(k *key, local, remote uint32) bool {
 // communication ids and the queue pair are its own.
 func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 	forth := k.WithQP(dreq.QP)
-	var back key
-	if e := m.find(&forth); e != nil {
-		back = forth.Reversed(e.SrcQP)
+	var srcQP uint32
+	for _, e := range [...]*Entry{m.findIn(&forth, besideSlot), m.find(&forth)} {
+		if e != nil && (e.local == dreq.Local || srcQP == 0) {
+			srcQP = e.SrcQP
+		}
 	}
+	back := forth.Reversed(srcQP)
 	if !m.end(&forth, dreq.Local, dreq.Remote) {
 		m.stats.Unmatched++
 		return

@@ -39,7 +39,7 @@ type life struct {
 	next   uint32 // expected next
 	slack  uint32 // largest distance from next to the PSN after a READ with responses of unknown size; see inOrder
 	floor  uint32 // the first PSN that may be retransmitted
-	acked  uint32 // the last PSN that an answer covers; at first the one before the first request
+	acked  uint32 // the last PSN that an answer covers, at first the one before the first request; for UC see reach
 	before uint32 // acked at the moment turned
 	first  uint32 // PSN of the first request
 	row    uint32 // almost all requests from this PSN to next were seen: no READ spans this range
@@ -90,7 +90,8 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 	if d := distance(l.next, psn); d < 0 {
 		return d >= l.lowest() && (d >= -nearby || l.seen(d) || l.nearAnswered(d))
 	} else {
-		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || l.nearAnswered(d))
+		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || l.nearAnswered(d)) ||
+			t == bth.TransportUC && d <= nearby
 	}
 }
 
@@ -125,18 +126,20 @@ func (l *life) lowest() int32 {
 	return max(lowest, -window)
 }
 
-// recordRequest records a request that the life contains.
-func (l *life) recordRequest(o *Observation, mtu uint16, now int32) {
+// recordRequest records a request that the life contains, and reports whether its PSN is one that follows those seen,
+// or comes before them: see reaches.
+func (l *life) recordRequest(o *Observation, mtu uint16, now int32) (expected bool) {
 	least, most := o.psns(mtu)
 	end := (o.PSN + least) & psnMask
-	if further := distance(l.next, end); l.inOrder(distance(l.next, o.PSN), late) && further > 0 {
+	expected = l.reaches(o.PSN)
+	if further := distance(l.next, end); expected && further > 0 {
 		l.next, l.slack = end, min(most-least, maxSlack)
 		if further > 2*late {
 			l.row = end
 		}
 	}
 	l.requests = min(l.requests, 1<<16-2) + 1
-	if !within(horizon, l.turned, now) {
+	if l.transport != bth.TransportUC && !within(horizon, l.turned, now) {
 		if distance(l.floor, l.before) >= 0 {
 			l.floor = (l.before + 1) & psnMask
 		}
@@ -147,6 +150,31 @@ func (l *life) recordRequest(o *Observation, mtu uint16, now int32) {
 			*psn = (l.next - span) & psnMask
 		}
 	}
+	return expected
+}
+
+// reaches reports whether a request that the life contains moves next. It does not if it is more than late after next,
+// as its PSN may be an attacker's guess. UC has no answers: there the second of two such requests does, and acked is
+// the PSN of the first one.
+func (l *life) reaches(psn uint32) bool {
+	d := distance(l.next, psn)
+	if l.inOrder(d, late) {
+		return true
+	}
+	if l.transport != bth.TransportUC || d < 0 {
+		return false
+	}
+	first, after := distance(l.next, l.acked), distance(l.acked, psn)
+	l.acked = psn
+	return first > late && 0 < after && after <= nearby
+}
+
+// isNear reports whether packets of two lives could not be distinguished by their PSNs.
+func (l *life) isNear(other *life) bool {
+	const apart = 2 * nearby
+	d, acked := distance(l.next, other.next), distance(l.acked, other.next)
+	return l.known && other.known &&
+		(-apart <= d && d <= apart || -apart <= acked && acked <= apart || l.seen(d) || d > 0 && l.inOrder(d, apart))
 }
 
 // nearAnswered reports whether the PSN at this distance from next is at most nearby after the last

@@ -1,6 +1,3 @@
-// Package qplearn learns from passing traffic which queue pairs belong together. Package qpmap
-// describes the rules and exports the map to users of the library; package flows uses it with
-// keys and times of its own.
 package qplearn
 
 import (
@@ -29,6 +26,8 @@ type Map struct {
 	contest   int32        // moment of the last evidence against any pair; 0 never
 
 	unanswered uint32 // CM exchanges that contradicted pairs in use since the last one that was answered: see flood
+
+	slots slot // that have been used: no look-up is needed in the others
 
 	learned      [2]uint32 // ids of the pairs that the last Learn learned
 	learnedCount uint32
@@ -92,25 +91,93 @@ func (m *Map) Now(now time.Time) { m.clock.set(now) }
 // Sender returns the pair of the sender of a flow's last packet, valid until the next packet.
 // Without a pair it returns nil, and reports whether several senders are possible.
 func (m *Map) Sender(k *flowtable.Key) (e *Entry, ambiguous bool) {
-	if e, ambiguous = m.lookUp(k); e != nil && e.stray {
+	if e = m.pairs.find(k); e != nil && m.idle(e) {
+		e = nil
+	}
+	if e == nil || e.stray {
+		for _, s := range [...]slot{besideSlot, datagramSlot} {
+			if other := m.findIn(k, s); other != nil && other.sentLast() {
+				return m.believe(other)
+			}
+		}
+	}
+	if e == nil {
+		return nil, m.undecided(k)
+	}
+	sent := e.sentLast()
+	if e, ambiguous = m.believe(e); e != nil && !sent {
 		return nil, false
 	}
 	return e, ambiguous
 }
 
+// SenderAmid is [Map.Sender] for a flow in which packets of a connection are mixed with forged ones: if the last packet
+// belongs to no connection, it returns the pair of the packets before it.
+func (m *Map) SenderAmid(k *flowtable.Key) (e *Entry, ambiguous bool) {
+	if e, ambiguous = m.Sender(k); e != nil || ambiguous {
+		return e, ambiguous
+	}
+	if e = m.findIn(k, 0); e == nil || e.unsure() || !e.isMixed(m.now()) {
+		return nil, false
+	}
+	return m.believe(e)
+}
+
+// mixed is the time for which a connection counts as the sender of a flow after its last packet, although other packets
+// have come since. It is shorter than two hosts need to connect the same queue pair again.
+const mixed = 50 * time.Millisecond
+
+// isMixed reports whether packets of a pair's connection are mixed with others in its flow: one has come a short time
+// ago, and so has one after a packet of another sender. So the others are forged.
+func (e *Entry) isMixed(now int32) bool {
+	return e.From != BasisUD && e.confirmed != 0 && within(mixed, e.confirmed, now) && e.otherSeen != 0 &&
+		within(mixed, e.otherSeen, now)
+}
+
+// sentLast reports whether the sender of a pair sent the flow's last packet, as far as can be told.
+func (e *Entry) sentLast() bool { return !e.stray && (e.answering || !e.unsure()) }
+
 // SenderOf is [Map.Sender] for the packet with this BTH instead of the flow's last one. A response
 // has no known sender while there is evidence for another pair: if two connections use the same
 // PSNs, only the last packet shows its sender.
 func (m *Map) SenderOf(k *flowtable.Key, h *bth.Header) (e *Entry, ambiguous bool) {
-	if e, ambiguous = m.lookUp(k); e != nil {
-		forth := k.Reversed(e.SrcQP)
-		back := m.pairs.find(&forth)
-		questioned := back != nil && response(h.Opcode) && (e.questioned() || back.questioned())
-		if questioned || !e.explains(back, h.Opcode, h.PSN) {
-			return nil, false
+	if e = m.pairs.find(k); e == nil || m.idle(e) {
+		ambiguous = m.undecided(k)
+	} else if e, ambiguous = m.believe(e); m.mayHaveSent(e, h) {
+		return e, false
+	}
+	for _, s := range [...]slot{besideSlot, datagramSlot} {
+		if other := m.findIn(k, s); other != nil && m.mayHaveSent(other, h) {
+			return m.believe(other)
 		}
 	}
-	return e, ambiguous
+	return nil, ambiguous
+}
+
+// Connects reports whether the receiver of a flow has a connection with a queue pair at the source, and so may send
+// there, or without one whether several are possible. Unlike with [Map.Sender] it does not matter which queue pair sent
+// the flow's last packet, which may be forged.
+func (m *Map) Connects(k *flowtable.Key) (connects, ambiguous bool) {
+	for _, s := range [...]slot{0, besideSlot} {
+		if e := m.findIn(k, s); e != nil && m.mate(e) != nil {
+			if e, several := m.believe(e); e != nil {
+				return true, false
+			} else {
+				ambiguous = ambiguous || several
+			}
+		}
+	}
+	return false, ambiguous || m.undecided(k)
+}
+
+// mayHaveSent reports whether the packet with this BTH may have the sender of a pair, if there is a pair.
+func (m *Map) mayHaveSent(e *Entry, h *bth.Header) bool {
+	if e == nil {
+		return false
+	}
+	mate := m.mate(e)
+	questioned := mate != nil && response(h.Opcode) && (e.questioned() || mate.questioned())
+	return !questioned && e.explains(mate, h.Opcode, h.PSN)
 }
 
 // explains reports whether a packet may belong to a pair's connection: a request to the life of its
@@ -125,7 +192,7 @@ func (e *Entry) explains(back *Entry, op bth.Opcode, psn uint32) bool {
 	case datagram || e.From == BasisUD:
 		return datagram && e.From == BasisUD
 	case !response(op):
-		return e.life.contains(psn, t)
+		return !e.unsure() && e.life.contains(psn, t)
 	default:
 		return back != nil && !back.unsure() && back.life.answers(psn, t)
 	}
@@ -136,17 +203,17 @@ func response(op bth.Opcode) bool {
 	return op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge
 }
 
-// lookUp returns the pair of a flow, or nil and whether several are possible.
-func (m *Map) lookUp(k *key) (e *Entry, ambiguous bool) {
-	e = m.pairs.find(k)
+// undecided reports whether several senders are possible for a flow without a pair.
+func (m *Map) undecided(k *key) bool {
+	f := m.open.find(k)
+	return f != nil && f.votes.undecided(&m.cfg)
+}
+
+// believe returns a pair, or nil and true if several are possible.
+func (m *Map) believe(e *Entry) (believed *Entry, ambiguous bool) {
 	switch {
-	case e == nil:
-		f := m.open.find(k)
-		return nil, f != nil && f.votes.undecided(&m.cfg)
 	case e.From == BasisGiven:
-	case m.idle(e), e.unsure():
-		return nil, false
-	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
+	case e.contested, e.From == BasisUD && e.otherSeen != 0 && within(m.cfg.Idle, e.otherSeen, m.now()):
 		return nil, true
 	}
 	return e, false
@@ -161,8 +228,16 @@ func (m *Map) Add(k *flowtable.Key, p Pair) bool {
 	if p.From == BasisGiven {
 		added.confirmed = m.now()
 	}
-	m.pairs.remove(k)
-	e := m.makePair(k, added.list())
+	named := keyIn(k, 0)
+	switch p.From {
+	case BasisGiven:
+		m.Remove(k)
+	case BasisUD:
+		named = keyIn(k, datagramSlot)
+		m.slots |= datagramSlot
+	}
+	m.pairs.remove(&named)
+	e := m.makePair(&named, added.list())
 	if e == nil {
 		return false
 	}
@@ -175,15 +250,22 @@ func (m *Map) Add(k *flowtable.Key, p Pair) bool {
 }
 
 // Remove forgets the pair of a flow, also a given one, and reports whether there was one.
-func (m *Map) Remove(k *flowtable.Key) bool { return m.pairs.remove(k) }
+func (m *Map) Remove(k *flowtable.Key) (removed bool) {
+	for _, s := range [...]slot{0, besideSlot, datagramSlot} {
+		named := keyIn(k, s)
+		removed = m.pairs.remove(&named) || removed
+	}
+	return removed
+}
 
 // All yields the pairs that [Map.Sender] would return, in no particular order. The loop
 // must not change the Map.
 func (m *Map) All() iter.Seq2[*flowtable.Key, *Entry] {
 	return func(yield func(*flowtable.Key, *Entry) bool) {
+		var k key
 		for at := range m.pairs.All() {
-			k := m.pairs.Key(at)
-			if e, _ := m.Sender(k); e != nil && !yield(k, e) {
+			k = keyIn(m.pairs.Key(at), 0)
+			if e, _ := m.Sender(&k); e != nil && e.id == at && !yield(&k, e) {
 				return
 			}
 		}

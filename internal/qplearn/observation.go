@@ -10,7 +10,7 @@ import (
 
 // An Observation has the fields of a packet that a Map can learn from. It has no pointers.
 type Observation struct {
-	Flow     flowtable.Key // the packet's own
+	Flow     flowtable.Key // the packet's own, with its final destination
 	SrcPort  uint16        // UDP
 	PKey     uint16
 	Opcode   bth.Opcode
@@ -30,7 +30,7 @@ type Observation struct {
 // from octets.
 func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	*o = Observation{
-		Flow:    flowtable.KeyOf(p.Src, p.Dst, p.BTH.DestQP&flowtable.MaxQP, domain),
+		Flow:    flowtable.KeyOf(p.Src, p.FinalDst(), p.BTH.DestQP&flowtable.MaxQP, domain),
 		SrcPort: p.SrcPort, PKey: p.BTH.PKey, Opcode: p.BTH.Opcode, Syndrome: p.BTH.AETH.Syndrome, AckReq: p.BTH.AckReq,
 		SrcQP: p.BTH.DETH.SrcQP, PSN: p.BTH.PSN, DMA: p.BTH.RETH.DMALength,
 	}

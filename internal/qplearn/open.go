@@ -87,11 +87,17 @@ func (m *Map) openBoth(forth, back *key) (f, g *open) {
 	if g == nil || f == g { // the same flow, or one that has made room for the other
 		return nil, nil
 	}
-	for _, f := range [...]*open{f, g} {
-		f.list = hasVotes
-		m.open.Renew(f.id, hasVotes)
-	}
+	m.listOpen(f, true)
+	m.listOpen(g, true)
 	return f, g
+}
+
+// listOpen puts an open flow into the list of those that have votes, or have none.
+func (m *Map) listOpen(f *open, votes bool) {
+	if f.list = noVotes; votes {
+		f.list = hasVotes
+	}
+	m.open.Renew(f.id, f.list)
 }
 
 // pass records a packet that no pair explained.
@@ -137,12 +143,13 @@ func (f *open) another(psn uint32, now int32) bool {
 // observeRequest learns from a request that does not carry its source queue pair.
 func (m *Map) observeRequest(o *Observation, k *key) {
 	var mtu uint16
-	if e := m.find(k); e != nil && m.followPair(e, o) {
+	if e := m.followLife(k, o); e != nil {
 		if !o.asks() && !e.questioned() {
 			return // a settled pair needs no votes from every request
 		}
 		mtu = e.MTU
 	} else {
+		m.strayIn(k, allSlots)
 		mtu = m.followOpen(k, o)
 	}
 	t, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
@@ -170,7 +177,8 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, named, run, o) {
 			m.adopt(named, nil, 0)
-			if e := m.find(k); e != nil && m.followPair(e, o) {
+			if e := m.followLife(k, o); e != nil {
+				e.life.requests = max(e.life.requests, run) // those before o were seen, too
 				return e.MTU
 			}
 			if f = m.openFlow(k); f == nil {
@@ -192,7 +200,12 @@ func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run 
 		if d := distance(f.start, start); f.named && 0 < d && d <= late {
 			start = f.start
 		}
-		return m.announcement(k, start), start, 1
+		named = m.announcement(k, start)
+		for d := uint32(0); named == 0 && f.named && d < 4*inARow; d++ { // another exchange may be forged
+			start = (o.PSN - d) & psnMask
+			named = m.announcement(k, start)
+		}
+		return named, start, 1
 	}
 	missing := false
 	for d := range uint32(4 * inARow) {
@@ -228,7 +241,11 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	}
 	e := m.find(k)
 	if m.unanswered < flood {
-		return e == nil || e.From != BasisGiven && e.answered == 0 && m.quiet(e)
+		if e == nil || e.From == BasisGiven || e.answered != 0 {
+			return e == nil
+		}
+		begun := life{next: f.start, known: true}
+		return m.quiet(e) || !e.life.isNear(&begun) // it goes beside e
 	}
 	if e.wasAnswered() && !m.quiet(e) {
 		return false
@@ -262,15 +279,57 @@ func (m *Map) yields(e *Entry, run uint16) bool {
 	return run > requests || m.quiet(e)
 }
 
+// proven is the number of requests in a life from which a connection takes the place of one that is silent.
+const proven = 16
+
+// followLife records a request of a flow in the pair of which the life contains it, and returns this pair; nil if
+// there is none.
+func (m *Map) followLife(k *key, o *Observation) *Entry {
+	e := m.find(k)
+	if e != nil && m.followPair(e, o) {
+		return e
+	}
+	beside := m.findIn(k, besideSlot)
+	if beside == nil || !m.followPair(beside, o) {
+		return nil
+	}
+	if e == nil || beside.sure && beside.life.requests >= proven && m.quiet(e) {
+		m.promote(beside, m.mate(beside))
+		return m.find(k)
+	}
+	return beside
+}
+
+// recordAgreement records that the flow's last packet, a response or not, belongs to the connection of a pair.
+func (e *Entry) recordAgreement(answering bool, now int32) {
+	if e.stray {
+		e.otherSeen = now
+	}
+	e.stray, e.answering = false, answering
+}
+
+// beginsAgain reports whether a request is outside the life of a pair and follows another one that was, in a life that
+// is unsure: this may have begun with a forged request.
+func (m *Map) beginsAgain(e *Entry, o *Observation) bool {
+	if e.life.contains(o.PSN, o.Opcode.Transport()) {
+		return false
+	}
+	k := m.flowOf(e)
+	f := m.open.find(&k)
+	return f != nil && f.passed && !response(f.op) && distance(f.psn, o.PSN) == 1 &&
+		within(m.clock.answerTime(), f.requested, m.now())
+}
+
 // followPair records a request of a flow that has a pair, and reports whether it belongs to the
 // pair's life.
 func (m *Map) followPair(e *Entry, o *Observation) bool {
-	t := o.Opcode.Transport()
+	t, expected := o.Opcode.Transport(), true
 	switch {
 	case e.From == BasisGiven:
 		return true
-	case !e.life.known && t == e.Transport:
-		e.life, e.sure = begin(o, e.MTU, m.now()), false // an answer must show the sender of these requests
+	case t == e.Transport && (!e.life.known || e.unsure() && m.beginsAgain(e, o)):
+		// An answer must show the sender of these requests. Until then only the sender of responses is known.
+		e.life, e.sure = begin(o, e.MTU, m.now()), false
 	case !e.life.contains(o.PSN, t):
 		e.stray = true
 		return false
@@ -281,20 +340,21 @@ func (m *Map) followPair(e *Entry, o *Observation) bool {
 		}
 		if e.life.requests == 0 && e.From == BasisCM {
 			// They begin with the announced PSN, unless the request before it was seen, too.
-			e.sure = !m.used(m.pairs.Key(e.id), e.life.floor-1, t)
+			k := m.flowOf(e)
+			e.sure = !m.used(&k, e.life.floor-1, t)
 		}
-		e.life.recordRequest(o, e.MTU, m.now())
+		expected = e.life.recordRequest(o, e.MTU, m.now())
 	}
 	if e.MTU == 0 {
 		e.MTU = o.Opcode.PathMTU(o.Payload)
 	}
-	e.stray = false
+	e.recordAgreement(false, m.now())
 	m.use(e)
 	e.requested = m.now()
 	if e.From == BasisVotes || e.From == BasisPort {
 		e.PKey = o.PKey
 	}
-	if e.sure && !e.contested {
+	if e.sure && !e.contested && (expected || e.confirmed == 0) {
 		if e.confirmed == 0 {
 			m.confirm(e, m.mate(e), false)
 		}

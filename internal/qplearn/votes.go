@@ -121,6 +121,19 @@ func (t *tally) forget(qp uint32) {
 	}
 }
 
+// keepOnly removes all votes except those for a queue pair, and reports whether it has some.
+func (t *tally) keepOnly(qp uint32) (some bool) {
+	t.lost = 0
+	for i := range t.of {
+		if c := &t.of[i]; c.qp != qp {
+			*c = candidate{}
+		} else {
+			some = true
+		}
+	}
+	return some
+}
+
 // elects reports whether a candidate has won. For requests with consecutive PSNs it needs Ratio
 // times the votes that any other may have, in this tally and together with the other tally of the
 // same ballots. It needs MinVotes in this tally, or in both together if the last vote was only for
@@ -172,10 +185,18 @@ const silence = time.Second
 // as the source of the flows that have just used its PSN.
 func (m *Map) observeResponse(o *Observation, k *key) {
 	if e := m.find(k); e != nil {
-		if e.stray = e.From != BasisGiven && !m.confirms(e, o); !e.stray {
+		if e.From == BasisGiven || m.confirms(e, o) {
+			e.recordAgreement(true, m.now())
 			return
 		}
+		e.stray = true
 	}
+	if e := m.findIn(k, besideSlot); e != nil && m.confirms(e, o) {
+		e.recordAgreement(true, m.now())
+		m.promote(e, m.mate(e)) // it has been answered
+		return
+	}
+	m.strayIn(k, allSlots)
 	if f := m.openFlow(k); f != nil {
 		f.pass(o.Opcode, o.PSN)
 	}
@@ -235,8 +256,11 @@ func (m *Map) confirms(e *Entry, o *Observation) bool {
 	}
 	if first := f.life.first; f.unsure() && o.PSN != first && !f.life.seen(distance(f.life.next, o.PSN)) {
 		// the READ that it began with may be forged: see asked
-		f.life = answered(o, m.open.find(m.pairs.Key(f.id)), now)
+		k := m.flowOf(f)
+		open := m.open.find(&k)
+		f.life = answered(o, open, now)
 		f.life.first = first
+		f.stray = f.stray && (open == nil || !open.passed || !f.explains(e, open.op, open.psn))
 	} else {
 		f.life.answer(o)
 	}
@@ -261,13 +285,17 @@ func (m *Map) asked(e *Entry, o *Observation) bool {
 	if e.life.answers(o.PSN, t) && !e.unsure() {
 		return true
 	}
-	return (e.life.spans(o.PSN, t) || e.life.ahead(o.PSN, t)) && m.used(m.pairs.Key(e.id), o.PSN, t)
+	if !(e.life.spans(o.PSN, t) || e.life.ahead(o.PSN, t)) {
+		return false
+	}
+	k := m.flowOf(e)
+	return m.used(&k, o.PSN, t)
 }
 
 // alone reports whether the flow of the pair to is the only one that used the PSN of a response
 // recently, and did so at most since ago. e is the pair that the response belongs to.
 func (m *Map) alone(e, to *Entry, o *Observation, since time.Duration) bool {
-	k, t, now := m.pairs.Key(e.id), o.Opcode.Transport(), m.now()
+	k, t, now := &o.Flow, o.Opcode.Transport(), m.now()
 	users, n, _ := m.recent.users(k, o.PSN, t, 0, now, since)
 	if n != 1 || users[0] != m.pairs.Key(to.id).DestQP() {
 		return false
@@ -384,7 +412,7 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 // but not many. As in an election, no other pair of either direction may have nearly as many: the
 // pair may be forged, and the answers may belong to another connection that uses the same PSNs.
 func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
-	k, back := *m.pairs.Key(e.id), *m.pairs.Key(other.id)
+	k, back := m.flowOf(e), m.flowOf(other)
 	f, g := m.openBoth(&k, &back)
 	if f == nil {
 		return false
@@ -459,7 +487,7 @@ func (m *Map) question(e *Entry, c *candidate, o *Observation) {
 func (e *Entry) wasAnswered() bool { return e != nil && e.answered != 0 }
 
 // gone reports whether a pair, if there is one, may be replaced by a connection that has answers:
-// the pair has the same source or is weak evidence (UD, Port), its connection was never answered
+// the pair has the same source or is weak evidence (Port), its connection was never answered
 // although its transport has answers, is silent, or was answered less often than the new one has
 // been since.
 func (m *Map) gone(e *Entry, srcQP uint32, c *candidate) bool {
@@ -471,7 +499,7 @@ func (m *Map) gone(e *Entry, srcQP uint32, c *candidate) bool {
 		answered, weight = answered || mate.answered != 0, max(weight, mate.weight)
 	}
 	switch {
-	case e.SrcQP == srcQP, e.From == BasisUD, e.From == BasisPort:
+	case e.SrcQP == srcQP, e.From == BasisPort:
 		return true
 	case e.Transport == bth.TransportUC:
 		return m.quiet(e)

@@ -193,7 +193,7 @@ func (pe *Role) appendCNP(
 	case !src.IsValid():
 		return out, node.ReasonNoMethod
 	}
-	if pe.qps.Find(d, now); d.Reason != node.NoReason {
+	if pe.qps.FindAmid(d, now); d.Reason != node.NoReason {
 		return out, d.Reason
 	}
 	hash := flow.Hash(pe.memory.Seed())

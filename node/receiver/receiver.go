@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
@@ -92,8 +93,8 @@ func (r *Role) Counters() *node.Counters { return &r.counters }
 // Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given:
 // ReasonDisabled; ReasonBroken (it may be marked data but cannot be decoded); ReasonTrimmed; ReasonNotOurs (to another
 // host); ReasonTunnelled; ReasonAddress (the sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP
-// (a CNP for a guessed queue pair could slow down the wrong flow); ReasonLimited (PerFlow or Out); ReasonICRC, which is
-// checked last as it costs the most.
+// (a CNP for a guessed queue pair could slow down the wrong flow; queue pairs 0 and 1 carry management only);
+// ReasonLimited (PerFlow or Out); ReasonICRC, which is checked last as it costs the most.
 func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f != nil {
 		e.Now = r.latest.Or(e.Now)
@@ -186,7 +187,9 @@ func (r *Role) senderKey(p *rocev2.Packet, d *node.Decision, fast bool, now time
 		return role.Hash(&d.Flow, r.memory.Seed())
 	}
 	if p.BTH.Present.Has(bth.HasDETH) {
-		d.SrcQP, d.KnownQP = p.BTH.DETH.SrcQP, true
+		if d.SrcQP, d.KnownQP = p.BTH.DETH.SrcQP, true; d.SrcQP <= cm.QP { // management, which no CNP slows down
+			d.SrcQP, d.KnownQP, d.Reason = 0, false, node.ReasonUnknownQP
+		}
 	} else {
 		r.qps.Find(d, now)
 	}

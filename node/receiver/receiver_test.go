@@ -3,6 +3,7 @@ package receiver_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"maps"
 	"net/netip"
@@ -259,6 +260,20 @@ func TestCut(t *testing.T) {
 	require.Equal(t, message.KindCNP, d.Message)
 }
 
+// Queue pairs 0 and 1 carry management only: no CNP names them, even if a DETH does.
+func TestManagement(t *testing.T) {
+	for _, row := range []struct {
+		qp   uint32
+		want node.Reason
+	}{{0, node.ReasonUnknownQP}, {1, node.ReasonUnknownQP}, {2, node.NoReason}} {
+		t.Run(fmt.Sprint(row.qp), func(t *testing.T) {
+			out, d := receive(made(t, config(t)), nil, isMarked(t, ud(row.qp, 0x11)), now)
+			require.Equal(t, row.want, d.Reason)
+			require.Equal(t, row.want == node.NoReason, len(out) > 0)
+		})
+	}
+}
+
 // Nothing is allocated on any path, by new flows neither.
 func TestNoAllocs(t *testing.T) {
 	cfg := config(t)
@@ -266,7 +281,7 @@ func TestNoAllocs(t *testing.T) {
 	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
 	var f rocev2.Frame
-	octets := bytes.Clone(isMarked(t, opcode(bth.UDSendOnly)).IP)
+	octets := bytes.Clone(isMarked(t, ud(1, 0x11)).IP)
 	short := octets[:len(octets)-5] // its ICRC cannot be verified
 	wiretest.NoAllocs(t, "new flows", func() {
 		octets[40+8+12+7]++ // the source queue pair
@@ -307,7 +322,7 @@ func TestFlood(t *testing.T) {
 	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
 	for i := range uint32(10_000) {
-		_, d := receive(r, buf, isMarked(t, ud(i, 0x11)), now)
+		_, d := receive(r, buf, isMarked(t, ud(2+i, 0x11)), now)
 		require.Equal(t, message.KindCNP, d.Message)
 	}
 }

@@ -96,14 +96,25 @@ func (s *Role) checkSends(qp uint32, self, dst netip.Addr, domain uint32, now ti
 		return node.NoReason
 	}
 	k := flowKey(dst, self, qp, domain)
-	back, reason := s.qps.SourceQP(&k, now)
+	reason := s.checkConnection(&k, qp, self, dst, domain, now)
+	if reason != node.NoReason && s.qps.Connects(&k, now) { // forged packets may be the last ones of the two flows
+		return node.NoReason
+	}
+	return reason
+}
+
+// checkConnection returns NoReason if dst sends the flow k to a queue pair of the host, and this sends to dst: any host
+// can send to the queue pair.
+func (s *Role) checkConnection(
+	k *qpmap.Key, qp uint32, self, dst netip.Addr, domain uint32, now time.Time,
+) node.Reason {
+	back, reason := s.qps.SourceQP(k, now)
 	if reason != node.NoReason {
 		return reason
 	}
-	// dst sends to the queue pair, but any host can do that. The queue pair must also send to dst.
-	k = flowKey(self, dst, back, domain)
-	forth, reason := s.qps.SourceQP(&k, now)
-	if reason == node.NoReason && forth != qp {
+	forth := flowKey(self, dst, back, domain)
+	sends, reason := s.qps.SourceQP(&forth, now)
+	if reason == node.NoReason && sends != qp {
 		return node.ReasonUnknownQP
 	}
 	return reason

@@ -14,10 +14,22 @@ import (
 
 // Pairs are the queue pairs that a role knows. The zero Pairs know none.
 type Pairs struct {
-	known   node.Pairs
-	sent    sentPairs    // known, if it is one
-	learner node.Learner // likewise
-	table   *qpmap.Map   // likewise
+	known    node.Pairs
+	sent     sentPairs    // known, if it is one
+	attacked amidPairs    // likewise
+	connects connections  // likewise
+	learner  node.Learner // likewise
+	table    *qpmap.Map   // likewise
+}
+
+// amidPairs know which queue pair sends a flow with which forged packets are mixed.
+type amidPairs interface {
+	SourceQPAmid(k qpmap.Key, now time.Time) (qpmap.Pair, error)
+}
+
+// connections know which queue pairs have a connection, whichever sent the last packet.
+type connections interface {
+	Connects(k qpmap.Key, now time.Time) error
 }
 
 // sentPairs know which queue pair has sent a packet of a flow that was sent by several, one after the other.
@@ -30,6 +42,8 @@ func PairsOf(known node.Pairs) (q Pairs) {
 	if table, ok := known.(*qpmap.Map); !ok || table != nil {
 		q.known, q.table = known, table
 		q.sent, _ = known.(sentPairs)
+		q.attacked, _ = known.(amidPairs)
+		q.connects, _ = known.(connections)
 		q.learner, _ = known.(node.Learner)
 	}
 	return q
@@ -51,6 +65,21 @@ func (q *Pairs) SourceQP(k *qpmap.Key, now time.Time) (uint32, node.Reason) {
 func (q *Pairs) Find(d *node.Decision, now time.Time) {
 	d.SrcQP, d.Reason = q.SourceQP(&d.Flow, now)
 	d.KnownQP = d.Reason == node.NoReason
+}
+
+// FindAmid is Find for a flow of which the last packet may be forged.
+func (q *Pairs) FindAmid(d *node.Decision, now time.Time) {
+	if q.Find(d, now); d.Reason != node.ReasonUnknownQP || q.attacked == nil {
+		return
+	}
+	if pair, err := q.attacked.SourceQPAmid(d.Flow, now); err == nil {
+		d.SrcQP, d.KnownQP, d.Reason = pair.SrcQP, true, node.NoReason
+	}
+}
+
+// Connects reports whether the receiver of a flow is known to have a connection with a queue pair at its source.
+func (q *Pairs) Connects(k *qpmap.Key, now time.Time) bool {
+	return q.connects != nil && q.connects.Connects(*k, now) == nil
 }
 
 // FindOf is Find for the queue pair that has sent a packet with this BTH, even if another queue pair has sent the

@@ -91,7 +91,7 @@ func TestLearns(t *testing.T) {
 			q := role.PairsOf(row.pairs)
 			require.Equal(t, row.want, q.Learns())
 			d := node.Decision{Packet: message.KindData}
-			q.Learn(&d, datagram(1), 4, host6, start)
+			q.Learn(&d, datagram(2), 4, host6, start)
 			if row.name == "a table" {
 				require.Equal(t, node.ActionLearned, d.Action)
 			} else {
@@ -167,7 +167,7 @@ func datagram(srcQP uint32) *rocev2.Packet {
 // A packet that teaches a table a pair costs no memory.
 func TestLearnNoAllocs(t *testing.T) {
 	q := role.PairsOf(qpmap.New(qpmap.Config{}))
-	p, now := datagram(0), start
+	p, now := datagram(1), start
 	wiretest.NoAllocs(t, "Learn", func() {
 		p.BTH.DETH.SrcQP++
 		p.BTH.DestQP++

@@ -147,6 +147,22 @@ func (p *pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	return p.Map.SourceQP(k, now)
 }
 
+// Connects returns nil if the receiver of a flow has a connection with a queue pair at its source.
+func (p *pairs) Connects(k qpmap.Key, now time.Time) error {
+	if p.either[k.FlowKey] {
+		return qpmap.ErrAmbiguous
+	}
+	return p.Map.Connects(k, now)
+}
+
+// SourceQPAmid returns the queue pair that sends a flow with which forged packets are mixed.
+func (p *pairs) SourceQPAmid(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
+	if p.either[k.FlowKey] {
+		return qpmap.Pair{}, qpmap.ErrAmbiguous
+	}
+	return p.Map.SourceQPAmid(k, now)
+}
+
 // Observe learns from a packet, if the host learns.
 func (p *pairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time) int {
 	if !p.learn {
