@@ -46,6 +46,8 @@ type Sampled struct {
 	DstMAC      net.HardwareAddr
 	Points      []PointSamples // by Agent, Type and Index
 	OtherPoints uint64         // samples of points after the first 8
+	Discards    []Discards     // packets discarded by switches, most packets first
+	Queue       QueueSample    // deepest queue that a switch reported for a sampled or discarded packet
 }
 
 // PointSamples counts the samples of one point for a [Sampled]. A packet that passes several points
@@ -62,6 +64,13 @@ type PointSamples struct {
 // maxPoints is the number of points of a [Sampled].
 const maxPoints = 8
 
+// A Sample describes a packet that a switch sampled or discarded.
+type Sample struct {
+	SamplePoint
+	Rate  uint32 // one of Rate packets is sampled; 0 means 1
+	Queue QueueSample
+}
+
 type sampled struct {
 	flow      flow
 	answers   Answers
@@ -70,6 +79,8 @@ type sampled struct {
 	last      int64
 	points    []PointSamples
 	elsewhere uint64
+	discards  discards
+	queue     QueueSample
 }
 
 // NewSamples returns an empty Samples for at most maxFlows queue pairs, 131,072 if that is 0. Each
@@ -81,37 +92,16 @@ func NewSamples(maxFlows int) *Samples {
 	return &Samples{max: maxFlows, flows: map[key]*sampled{}}
 }
 
-// Observe records a packet that was sampled at a point, one of rate packets; 0 means 1. PFC frames
-// count as other traffic, because samples do not show pauses.
-func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time) {
-	rate = max(rate, 1)
-	s.stats.Packets++
-	switch p.kind {
-	case truncatedKind:
-		s.stats.Truncated++
-		s.stats.SnapLength = max(s.stats.SnapLength, int(p.snapLength))
-		return
-	case otherTraffic, pfcKind:
-		s.stats.Others++
-		return
-	case invalidKind:
-		s.stats.Broken++
-		return
-	}
-	f := s.flows[p.pkt.Flow]
+// Observe records a packet that was sampled. PFC frames count as other traffic, because samples do
+// not show pauses.
+func (s *Samples) Observe(p *Packet, sample Sample, now time.Time) {
+	f := s.lookUp(p)
 	if f == nil {
-		if len(s.flows) == s.max {
-			s.full++
-			return
-		}
-		f = new(sampled)
-		s.flows[p.pkt.Flow] = f
+		return
 	}
 	t := unixNano(now)
-	if f.first == 0 {
-		f.first = t
-	}
-	f.last = max(f.last, t)
+	f.recordTime(t)
+	f.queue.update(&sample.Queue)
 	switch {
 	case p.kind == requestKind:
 		if f.flow.Packets == 0 {
@@ -123,7 +113,57 @@ func (s *Samples) Observe(p *Packet, at SamplePoint, rate uint32, now time.Time)
 	default:
 		f.answers.countPacket(p, t)
 	}
-	f.countPoint(at, rate, p.ipOctets)
+	f.countPoint(sample.SamplePoint, max(sample.Rate, 1), p.ipOctets)
+}
+
+// ObserveDiscard records a packet that a switch discarded for a reason such as "no_buffer_space".
+// It counts in [Sampled.Discards] only, because switches report these packets without sampling. It
+// reports whether the packet was counted: it may be other traffic, or the table may be full.
+func (s *Samples) ObserveDiscard(p *Packet, sample Sample, reason string, now time.Time) bool {
+	f := s.lookUp(p)
+	if f == nil {
+		return false
+	}
+	f.recordTime(unixNano(now))
+	f.flow.DSCP |= 1 << (p.trafficClass >> 2)
+	f.queue.update(&sample.Queue)
+	f.discards.count(sample.Queue.EgressQueue, reason, now)
+	return true
+}
+
+// lookUp returns the counts of the queue pair that a packet goes to, or nil if there are none, and
+// counts the packet in the Stats.
+func (s *Samples) lookUp(p *Packet) *sampled {
+	s.stats.Packets++
+	switch p.kind {
+	case truncatedKind:
+		s.stats.Truncated++
+		s.stats.SnapLength = max(s.stats.SnapLength, int(p.snapLength))
+		return nil
+	case otherTraffic, pfcKind:
+		s.stats.Others++
+		return nil
+	case invalidKind:
+		s.stats.Broken++
+		return nil
+	}
+	f := s.flows[p.pkt.Flow]
+	if f == nil {
+		if len(s.flows) == s.max {
+			s.full++
+			return nil
+		}
+		f = new(sampled)
+		s.flows[p.pkt.Flow] = f
+	}
+	return f
+}
+
+func (f *sampled) recordTime(t int64) {
+	if f.first == 0 {
+		f.first = t
+	}
+	f.last = max(f.last, t)
 }
 
 // countPoint counts a sample for its point.
@@ -164,7 +204,7 @@ func (s *Samples) Snapshot() []Sampled {
 	for k, f := range s.flows {
 		out := Sampled{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Requests: f.flow.Requests, Answers: f.answers,
 			Responses: f.responses, First: timeOf(f.first), Last: timeOf(f.last), Points: slices.Clone(f.points),
-			OtherPoints: f.elsewhere}
+			OtherPoints: f.elsewhere, Discards: f.discards.sorted(), Queue: f.queue}
 		if macs := f.flow.macs; macs != [12]byte{} {
 			out.DstMAC, out.SrcMAC = bytes.Clone(macs[:6]), bytes.Clone(macs[6:])
 		}

@@ -31,7 +31,7 @@ func TestSamples(t *testing.T) {
 			continue
 		}
 		at := samplePoint(uint32(i % 2))
-		s.Observe(&p, at, 3, time.Unix(100, int64(i)))
+		s.Observe(&p, Sample{SamplePoint: at, Rate: 3}, time.Unix(100, int64(i)))
 		if p.kind == requestKind && f.Data[33] == 1 {
 			want[p.pkt.Flow.QP&maxQP] += uint64(p.ipOctets)
 		}
@@ -61,7 +61,7 @@ func TestSamplesLimits(t *testing.T) {
 	var p Packet
 	for i, f := range made.Frames {
 		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
-		s.Observe(&p, samplePoint(uint32(i%20)), 1<<32-1, f.Time)
+		s.Observe(&p, Sample{SamplePoint: samplePoint(uint32(i % 20)), Rate: 1<<32 - 1}, f.Time)
 	}
 	all := s.Snapshot()
 	require.Len(t, all, 4)
@@ -86,7 +86,7 @@ func TestSamplesRate(t *testing.T) {
 	d.Decode(&p, f.Data, rocev2.DecodeOptions{})
 	of := func(rate uint32) []Sampled {
 		s := NewSamples(0)
-		s.Observe(&p, samplePoint(1), rate, f.Time)
+		s.Observe(&p, Sample{SamplePoint: samplePoint(1), Rate: rate}, f.Time)
 		return s.Snapshot()
 	}
 	require.Len(t, of(0), 1)
@@ -104,7 +104,7 @@ func TestSamplesKinds(t *testing.T) {
 		for _, f := range wiretest.Capture(t, name) {
 			d.Decode(&p, f.Data, rocev2.DecodeOptions{})
 			kinds[p.kind] = true
-			s.Observe(&p, samplePoint(1), 10, f.Time)
+			s.Observe(&p, Sample{SamplePoint: samplePoint(1), Rate: 10}, f.Time)
 		}
 	}
 	for k := otherTraffic; k <= pfcKind; k++ {

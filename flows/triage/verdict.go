@@ -46,6 +46,7 @@ const (
 	CauseStorm                       // a large share of the packets are retransmissions
 	CauseTimedOut                    // a sender's retransmission timer expired
 	CauseReordered                   // packets were reordered and none was lost
+	CauseDiscarded                   // a switch reported that it discarded packets
 	CauseLost                        // packets were lost
 	CauseRetransmitted               // packets were retransmitted, and no packet is known to be lost
 	CauseCongested                   // packets were marked, or notifications were sent
@@ -57,7 +58,7 @@ const (
 
 var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", "CNP unheeded", "not ECN-capable",
 	"other DSCP", "too many notifications", "receiver not ready", "retransmission storm", "timeout", "reordering",
-	"loss", "repeats", "congestion", "refused", "corrupt", "not captured"}
+	"discarded", "loss", "repeats", "congestion", "refused", "corrupt", "not captured"}
 
 // String returns the name of the cause, which is also its JSON value.
 func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }

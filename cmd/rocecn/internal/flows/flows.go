@@ -23,7 +23,7 @@ import (
 const usage = `usage: rocecn flows [flags] FILE…
        rocecn flows [flags] -i INTERFACE
        rocecn flows [-json] [-top N] [-trouble] [-address …] [-qp …] -compare A B
-       rocecn flows [-json] [-interval TIME] [-top N] [-trouble] [-address …] [-qp …] -sflow ADDR [FILE…]
+       rocecn flows [-json] [-explain] [-interval TIME] [-top N] [-trouble] [-address …] [-qp …] -sflow ADDR [FILE…]
 Reports for every flow of RoCEv2 traffic: missing packets, retransmissions and their causes, CE marks and CNPs, round
 trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard input; several are read as one.
 
@@ -144,8 +144,9 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	case o.paths && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 || o.sflow != ""):
 		err = errors.New("-paths: cannot be combined with -compare, -csv, -prometheus, -interval or -sflow")
 	case o.sflow != "" && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || len(o.rules) > 0 ||
-		o.html != "" || o.address != "" || o.explains || len(o.hosts) > 0 || o.table.Shards > 1 || *order != "trouble"):
-		err = errors.New("-sflow: can only be combined with -json, -interval, -top, -trouble, -address, -qp and -dscp")
+		o.html != "" || o.address != "" || len(o.hosts) > 0 || o.table.Shards > 1 || *order != "trouble"):
+		err = errors.New("-sflow: can only be combined with -json, -explain, -interval, -top, -trouble, -address, " +
+			"-qp and -dscp")
 	case o.sflow != "" && !strings.Contains(o.sflow, ":"):
 		err = fmt.Errorf("-sflow %q: want an address and a port, such as :6343", o.sflow)
 	case o.window < 1:

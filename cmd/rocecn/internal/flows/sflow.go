@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -21,11 +22,12 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/sflow"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A collector takes the packets out of datagrams of sFlow, and counts them.
+// A collector counts the packets in sFlow datagrams.
 type collector struct {
 	*options
 	port    uint16
@@ -34,8 +36,11 @@ type collector struct {
 	human   human
 	out     *bufio.Writer
 
-	agents map[agentKey]*agent
-	counts sflowCounts
+	agents  map[agentKey]*agent
+	cleared time.Time // last removal of silent agents
+	counts  sflowCounts
+
+	discarded map[string]uint64 // discarded packets by reason
 
 	from, to time.Time // the present interval, of -interval
 }
@@ -49,8 +54,21 @@ type agentKey struct {
 // An agent is the state for one sFlow agent.
 type agent struct {
 	next, uptime uint32
-	recent       [64]uint64                   // hashes of the last datagrams, by the end of their numbers
-	drops        map[flows.SamplePoint]uint32 // that each point said last
+	recent       [64]uint64 // hashes of the last datagrams, by the end of their numbers
+	points       map[flows.SamplePoint]*dataSource
+	last         time.Time // of the last datagram
+}
+
+// A dataSource is the state for one data source of an agent, a sampling point.
+type dataSource struct {
+	sampled, discarded lastDrops
+	last               time.Time // of the last sample
+}
+
+// lastDrops is the last number of samples that the agent reported as dropped.
+type lastDrops struct {
+	n     uint32
+	known bool
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -58,28 +76,39 @@ var hashSeed = maphash.MakeSeed()
 // sflowCounts are the counts of the last line, those of an interval where there are such. Agents and points are those
 // that are known by then.
 type sflowCounts struct {
-	Sampled       bool   `json:"sampled"`
-	Total         bool   `json:"total"`
-	Datagrams     uint64 `json:"datagrams"`
-	Lost          uint64 `json:"lost_datagrams"`     // by their sequence numbers
-	Repeated      uint64 `json:"repeated_datagrams"` // that came again, octet by octet: their samples do not count
-	Broken        uint64 `json:"broken_datagrams"`
-	Agents        int    `json:"agents"`
-	Points        int    `json:"points"` // data sources
-	Samples       uint64 `json:"samples"`
+	Sampled   bool   `json:"sampled"`
+	Total     bool   `json:"total"`
+	Datagrams uint64 `json:"datagrams"`
+	Lost      uint64 `json:"lost_datagrams"`     // by their sequence numbers
+	Repeated  uint64 `json:"repeated_datagrams"` // that came again, octet by octet: their samples do not count
+	Broken    uint64 `json:"broken_datagrams"`
+	Version4  uint64 `json:"version_4_datagrams,omitempty"` // of sFlow version 4, which is not decoded
+	Agents    int    `json:"agents"`
+	Points    int    `json:"points"` // data sources
+	Samples   uint64 `json:"samples"`
+	Discarded uint64 `json:"drop_notifications,omitempty"` // samples of packets that a switch discarded
+
+	// samples that are not decoded, by enterprise and format
+	Unknown map[string]uint64 `json:"unknown_samples,omitempty"`
+
 	WithoutHeader uint64 `json:"without_header"`
 	Drops         uint64 `json:"dropped_by_agents"` // since they were seen first
-	Refused       uint64 `json:"refused"`           // samples of agents, points and queue pairs without room
+	Refused       uint64 `json:"refused"`           // samples not counted because a table was full
 	Others        uint64 `json:"other_packets"`     // of the samples, neither RoCEv2 nor about congestion
 	BrokenPackets uint64 `json:"broken_packets"`
 	Cut           uint64 `json:"cut_packets"` // too short to tell
 }
 
-// Limits, as a sender of datagrams may invent agents and points.
+// Limits, because a sender of datagrams can forge agents, points, formats and reasons.
 const (
-	maxAgents = 1024
-	maxPoints = 4096
+	maxAgents  = 1024
+	maxPoints  = 4096
+	maxFormats = 16
+	maxReasons = 64
 )
+
+// maxSilence is the time without datagrams after which a full table no longer keeps an agent or a point.
+const maxSilence = 10 * time.Minute
 
 // longLate is the maximum age difference in milliseconds of a datagram that is out of order.
 const longLate = 10_000
@@ -96,7 +125,7 @@ func (o *options) collectSamples(ctx context.Context, stdout, stderr io.Writer) 
 	c := &collector{options: o, port: uint16(n), decoder: o.decoder, agents: map[agentKey]*agent{},
 		samples: flows.NewSamples(o.table.MaxFlows), out: bufio.NewWriterSize(stdout, 64<<10),
 		human:  human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""},
-		counts: sflowCounts{Sampled: true, Total: true}}
+		counts: sflowCounts{Sampled: true, Total: true}, discarded: map[string]uint64{}}
 	if len(o.inputs.Names) == 0 {
 		err = c.receiveDatagrams(ctx, stderr)
 	}
@@ -204,11 +233,16 @@ func (c *collector) countDatagram(b []byte, at time.Time) error {
 	}
 	c.counts.Datagrams++
 	var d sflow.Datagram
-	if d.Decode(b) != nil {
+	switch err := d.Decode(b); err {
+	case nil:
+	case sflow.ErrVersion4:
+		c.counts.Version4++
+		return nil
+	default:
 		c.counts.Broken++
 		return nil
 	}
-	a, place := c.lookUpAgent(&d, maphash.Bytes(hashSeed, b))
+	a, place := c.lookUpAgent(&d, maphash.Bytes(hashSeed, b), at)
 	if place == again {
 		c.counts.Repeated++
 		return nil
@@ -217,27 +251,56 @@ func (c *collector) countDatagram(b []byte, at time.Time) error {
 	for {
 		var s sflow.Sample
 		ok, err := d.Next(&s)
-		broken = broken || err != nil || ok && s.Rate == 0
+		broken = broken || err != nil || ok && s.Rate == 0 && !s.Discarded && !s.Unknown
 		if !ok {
 			if broken {
 				c.counts.Broken++
 			}
 			return nil
 		}
+		c.countSample(&s, d.Agent, a, place, at)
+	}
+}
+
+// countSample counts a sample of an agent. a is the state of the agent, or nil if it is not in the table.
+func (c *collector) countSample(s *sflow.Sample, address netip.Addr, a *agent, place place, at time.Time) {
+	switch {
+	case s.Unknown:
+		if c.counts.Unknown == nil {
+			c.counts.Unknown = map[string]uint64{}
+		}
+		countNamed(c.counts.Unknown, fmt.Sprintf("%d:%d", s.Format>>12, s.Format&0xFFF), maxFormats)
+		return
+	case s.Discarded:
+		c.counts.Discarded++
+	default:
 		c.counts.Samples++
-		point := flows.SamplePoint{Agent: d.Agent, Type: s.SourceType, Index: s.SourceIndex}
-		switch {
-		case a == nil || !c.admitPoint(a, point, s.Drops, place):
-			c.counts.Refused++
-		case s.Rate == 0:
-		case s.Header == nil:
-			c.counts.WithoutHeader++
-		default:
-			var p flows.Packet
-			c.decoder.Decode(&p, s.Header, s.Options)
-			c.samples.Observe(&p, point, s.Rate, at)
+	}
+	from := flows.SamplePoint{Agent: address, Type: s.SourceType, Index: s.SourceIndex}
+	switch {
+	case a == nil || !c.admitPoint(a, from, s, place, at):
+		c.counts.Refused++
+	case s.Rate == 0 && !s.Discarded:
+	case s.Header == nil:
+		c.counts.WithoutHeader++
+	default:
+		var p flows.Packet
+		c.decoder.Decode(&p, s.Header, s.Options)
+		sample := flows.Sample{SamplePoint: from, Rate: s.Rate, Queue: queueOf(s, address)}
+		if !s.Discarded {
+			c.samples.Observe(&p, sample, at)
+		} else if reason := reasonOf(s); c.samples.ObserveDiscard(&p, sample, reason, at) {
+			countNamed(c.discarded, reason, maxReasons)
 		}
 	}
+}
+
+// countNamed counts a name that comes from the network: after most names the others count as "other".
+func countNamed(counts map[string]uint64, name string, most int) {
+	if _, known := counts[name]; !known && len(counts) >= most {
+		name = flows.OtherReason
+	}
+	counts[name]++
 }
 
 // A place is that of a datagram among those of its agent.
@@ -249,19 +312,23 @@ const (
 	again                // that of one that has come, and it is the same
 )
 
-// lookUpAgent returns the agent of a datagram, or nil if there is no room, and the place of the datagram. It counts the
-// datagrams that are lost before it.
-func (c *collector) lookUpAgent(d *sflow.Datagram, hash uint64) (*agent, place) {
+// lookUpAgent returns the agent of a datagram, or nil if the table is full, and the place of the datagram. It counts
+// the datagrams that are lost before it.
+func (c *collector) lookUpAgent(d *sflow.Datagram, hash uint64, at time.Time) (*agent, place) {
 	k := agentKey{d.Agent, d.SubAgent}
 	a := c.agents[k]
 	if a == nil {
-		if len(c.agents) == maxAgents {
+		if len(c.agents) >= maxAgents {
+			c.removeSilent(at)
+		}
+		if len(c.agents) >= maxAgents {
 			return nil, inOrder
 		}
-		a = &agent{next: d.Sequence, drops: map[flows.SamplePoint]uint32{}}
+		a = &agent{next: d.Sequence, points: map[flows.SamplePoint]*dataSource{}}
 		c.agents[k] = a
 		c.counts.Agents++
 	}
+	a.last = at
 	recent := &a.recent[d.Sequence%uint32(len(a.recent))]
 	if *recent == hash {
 		return a, again
@@ -278,20 +345,54 @@ func (c *collector) lookUpAgent(d *sflow.Datagram, hash uint64) (*agent, place) 
 	return a, inOrder
 }
 
-// admitPoint reports whether there is room for a point, and counts the packets that the agent dropped.
-func (c *collector) admitPoint(a *agent, p flows.SamplePoint, drops uint32, at place) bool {
-	was, known := a.drops[p]
-	switch {
-	case !known && c.counts.Points == maxPoints:
-		return false
-	case !known:
-		c.counts.Points++
-	case at == late: // the last one says more
-		return true
-	case drops-was < 1<<31: // or it was restarted
-		c.counts.Drops += uint64(drops - was)
+// removeSilent removes the agents and points that sent nothing for [maxSilence]. It looks at all of them at most once
+// a second, so that datagrams of forged agents cost little.
+func (c *collector) removeSilent(now time.Time) {
+	if since := now.Sub(c.cleared); since >= 0 && since < time.Second {
+		return
 	}
-	a.drops[p] = drops
+	c.cleared = now
+	for k, a := range c.agents {
+		silent := now.Sub(a.last) >= maxSilence
+		for p, of := range a.points {
+			if silent || now.Sub(of.last) >= maxSilence {
+				delete(a.points, p)
+				c.counts.Points--
+			}
+		}
+		if silent {
+			delete(c.agents, k)
+			c.counts.Agents--
+		}
+	}
+}
+
+// admitPoint reports whether a point is in the table, or can be added, and counts the samples that the agent dropped.
+func (c *collector) admitPoint(a *agent, p flows.SamplePoint, s *sflow.Sample, place place, at time.Time) bool {
+	of := a.points[p]
+	if of == nil {
+		if c.counts.Points >= maxPoints {
+			c.removeSilent(at)
+		}
+		if c.counts.Points >= maxPoints {
+			return false
+		}
+		of = new(dataSource)
+		a.points[p] = of
+		c.counts.Points++
+	}
+	of.last = at
+	drops := &of.sampled // the two kinds of samples have numbers of their own
+	if s.Discarded {
+		drops = &of.discarded
+	}
+	if drops.known && place == late { // the last one is newer
+		return true
+	}
+	if more := s.Drops - drops.n; drops.known && more < 1<<31 { // else it was restarted
+		c.counts.Drops += uint64(more)
+	}
+	*drops = lastDrops{s.Drops, true}
 	return true
 }
 
@@ -306,6 +407,7 @@ func (c *collector) advanceTo(t time.Time) error {
 		}
 		c.samples = flows.NewSamples(c.table.MaxFlows)
 		c.counts = sflowCounts{Sampled: true, Total: true, Agents: c.counts.Agents, Points: c.counts.Points}
+		clear(c.discarded)
 	}
 	c.from, c.to = t, t.Add(c.interval)
 	return nil
@@ -315,9 +417,14 @@ func (c *collector) advanceTo(t time.Time) error {
 func (c *collector) printSamples() error {
 	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.choosesSampled(&s) })
 	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
-		return cmp.Or(cmp.Compare(b.ECN[rocev2.CE]+countNotifications(&b), a.ECN[rocev2.CE]+countNotifications(&a)),
+		return cmp.Or(cmp.Compare(countDiscards(&b), countDiscards(&a)),
+			cmp.Compare(b.ECN[rocev2.CE]+countNotifications(&b), a.ECN[rocev2.CE]+countNotifications(&a)),
 			cmp.Compare(busiestPoint(&b).Packets, busiestPoint(&a).Packets))
 	})
+	var verdicts []triage.Verdict
+	if c.explains {
+		verdicts = triage.ExplainDiscards(all)
+	}
 	rest := 0
 	if c.top > 0 && len(all) > c.top {
 		rest, all = len(all)-c.top, all[:c.top]
@@ -328,10 +435,19 @@ func (c *collector) printSamples() error {
 	total.Others, total.BrokenPackets, total.Cut = s.Others, s.Broken, s.Truncated
 	if c.form != "json" {
 		c.printTable(all, rest, &total)
+		for i := range verdicts {
+			c.out.Write(c.human.appendVerdict(&verdicts[i]))
+		}
 		return cli.Output(c.out.Flush())
 	}
 	out := json.NewEncoder(c.out)
 	var err error
+	if len(c.discarded) > 0 {
+		err = out.Encode(discardedCaptureLine{true, c.intervalLine(), c.discarded})
+	}
+	for i := range verdicts {
+		err = cmp.Or(err, out.Encode(verdictLineOf(&verdicts[i])))
+	}
 	for i := range all {
 		err = cmp.Or(err, out.Encode(sampledLineOf(&all[i], c.intervalLine())))
 	}
@@ -357,8 +473,11 @@ func countNotifications(s *flows.Sampled) (n uint64) {
 	return n
 }
 
-// busiestPoint returns the point that shows most.
+// busiestPoint returns the point with the highest estimate. All counts are 0 if only discarded packets are known.
 func busiestPoint(s *flows.Sampled) flows.PointSamples {
+	if len(s.Points) == 0 {
+		return flows.PointSamples{}
+	}
 	return slices.MaxFunc(s.Points, func(a, b flows.PointSamples) int { return cmp.Compare(a.Packets, b.Packets) })
 }
 
@@ -383,6 +502,10 @@ type sampledLine struct {
 	Answers   sampledAnswers     `json:"sampled_answers,omitzero"`
 	Points    []sampledPointLine `json:"points"`
 	Elsewhere uint64             `json:"samples_elsewhere,omitempty"`
+
+	Discarded  map[string]uint64 `json:"discarded,omitempty"`
+	Discards   []discardsLine    `json:"discarded_at,omitempty"`
+	WorstQueue *queueSampleLine  `json:"worst_queue,omitempty"`
 }
 
 type (
@@ -431,6 +554,7 @@ func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
 			setBits(s.DSCP)
 		l.Requests = &sampledRequests{s.Requests.Packets, s.IPOctets, ecnLine{s.ECN[0], s.ECN[2], s.ECN[1], s.ECN[3]}}
 	}
+	l.Discarded, l.Discards, l.WorstQueue = discardedOf(s), discardsLinesOf(s), queueSampleLineOf(&s.Queue)
 	for _, p := range s.Points {
 		l.Points = append(l.Points, sampledPointLine{p.Agent, sourceOf(p.SamplePoint), p.Rate, p.Samples, p.Packets,
 			p.IPOctets})
@@ -456,7 +580,10 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	var remarks [][]string
 	for i := range all {
 		s, p := &all[i], busiestPoint(&all[i])
-		qp, transport, ce, port := none, none, cell{Text: none}, none
+		qp, transport, ce, port, at := none, none, cell{Text: none}, none, none
+		if len(s.Points) > 0 {
+			at = fmt.Sprintf("%v %s", p.Agent, sourceOf(p.SamplePoint))
+		}
 		if s.WithQP {
 			qp = queuePair(s.DestQP)
 		}
@@ -474,8 +601,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		}
 		rows = append(rows, []cell{{Text: qp}, {Text: transport}, {Text: formatScaled(float64(n + s.OtherPoints))}, ce,
 			{Text: "~" + formatScaled(float64(p.Packets))}, {Text: "~" + formatScaled(float64(p.IPOctets))},
-			{Text: port},
-			{Text: fmt.Sprintf("%v %s", p.Agent, sourceOf(p.SamplePoint))}})
+			{Text: port}, {Text: at}})
 		names = append(names, fmt.Sprintf("%v > %v", s.Src, s.Dst))
 		words := formatAnswers(&s.Answers)
 		if s.Responses > 0 {
@@ -483,6 +609,10 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		}
 		if len(s.Points) > 1 {
 			words = append(words, cli.Count(len(s.Points), "point"))
+		}
+		words = append(words, formatDiscards(s)...)
+		if s.Queue.HasDepth || s.Queue.HasDelay {
+			words = append(words, "deepest queue: "+formatQueueSample(&s.Queue))
 		}
 		remarks = append(remarks, words)
 	}
@@ -494,18 +624,28 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	}
 	parts := []string{cli.Count(total.Datagrams, "datagram") + " of " + cli.Count(total.Agents, "agent"),
 		cli.Count(total.Samples, "sample") + " at " + cli.Count(total.Points, "point")}
+	if total.Discarded > 0 {
+		parts = append(parts, cli.Count(total.Discarded, "drop notification")+formatReasons(c.discarded))
+	}
 	for _, n := range []struct {
 		n          uint64
 		what, then string
 	}{
 		{total.Lost, "datagram", " lost"}, {total.Repeated, "datagram", " repeated"},
 		{total.Broken, "datagram", " broken"}, {total.Drops, "sample", " dropped by agents"},
-		{total.WithoutHeader, "sample", " without a header"}, {total.Refused, "sample", " without room"},
+		{total.WithoutHeader, "sample", " without a header"},
+		{total.Refused, "sample", " not counted because a table was full"},
 		{total.Others, "other packet", ""}, {total.BrokenPackets, "broken packet", ""}, {total.Cut, "packet", " cut"},
 	} {
 		if n.n > 0 {
 			parts = append(parts, cli.Count(n.n, n.what)+n.then)
 		}
+	}
+	if total.Version4 > 0 {
+		parts = append(parts, cli.Count(total.Version4, "datagram")+" of sFlow version 4 (only version 5 is decoded)")
+	}
+	for _, format := range slices.Sorted(maps.Keys(total.Unknown)) {
+		parts = append(parts, cli.Count(total.Unknown[format], "sample")+" of the unknown format "+format)
 	}
 	for _, line := range wrapParts(parts, columns) {
 		fmt.Fprintln(c.out, line)

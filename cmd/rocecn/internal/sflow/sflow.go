@@ -1,8 +1,9 @@
-// Package sflow decodes datagrams of sFlow version 5: packets sampled by a switch, with sampling point and rate.
+// Package sflow decodes datagrams of sFlow version 5: packets that a switch sampled or discarded, with the sampling
+// point and the egress queue.
 //
-// It decodes flow samples only. The decoder of gopacket decodes all of sFlow, but panics on truncated datagrams, and
-// allocates memory for counts claimed by the datagram. This package checks every length against the octets present,
-// allocates nothing, and skips other samples and records.
+// The decoder of gopacket decodes all of sFlow, but panics on truncated datagrams, and allocates memory for counts
+// claimed by the datagram. This package checks every length against the octets present, allocates nothing, and skips
+// counters and records for other purposes.
 package sflow
 
 import (
@@ -13,22 +14,24 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Port is where collectors listen, unless configured otherwise.
+// Port is the UDP port of collectors, unless configured otherwise.
 const Port = 6343
 
 var (
-	// ErrVersion means another version of sFlow, or something else.
-	ErrVersion = errors.New("sflow: not version 5")
-	// ErrLength means that a length or a count is beyond the octets that there are.
-	ErrLength = errors.New("sflow: cut, or a wrong length")
-	// ErrAgent means an address of an agent that is neither of IPv4 nor of IPv6.
-	ErrAgent = errors.New("sflow: an agent's address of another type")
+	// ErrVersion4 means that the datagram claims to be of version 4. Its samples have another layout.
+	ErrVersion4 = errors.New("sflow: version 4: want 5")
+	// ErrVersion means that the version is neither 4 nor 5.
+	ErrVersion = errors.New("sflow: version: want 5")
+	// ErrLength means that a length or a count exceeds the octets present.
+	ErrLength = errors.New("sflow: length or count exceeds the datagram")
+	// ErrAgent means that the type of the agent's address is neither IPv4 (1) nor IPv6 (2).
+	ErrAgent = errors.New("sflow: address type of the agent: want 1 or 2")
 )
 
 // A Datagram is the header of a datagram; [Datagram.Next] reads its samples.
 type Datagram struct {
 	Agent    netip.Addr // sampling switch
-	SubAgent uint32     // which part of it
+	SubAgent uint32     // part of the switch
 	Sequence uint32     // of the datagrams of this part
 	Uptime   uint32     // milliseconds
 
@@ -36,37 +39,58 @@ type Datagram struct {
 	rest    []byte
 }
 
-// A Sample is a packet that was sampled.
+// A Sample is a packet that was sampled or discarded.
 type Sample struct {
-	SourceType, SourceIndex uint32 // the data source: of type 0 the index is that of a port
+	// Format of the sample, with the number of the enterprise in the upper 20 bits.
+	Format  uint32
+	Unknown bool // the format is not decoded, and the other fields are not set
+
+	SourceType, SourceIndex uint32 // data source: with type 0 the index is that of a port
 	Sequence                uint32 // of the samples of this data source
-	Rate                    uint32 // one packet in so many is sampled
-	Drops                   uint32 // samples that the agent had no time for, since it began
+	Rate                    uint32 // one packet in Rate is sampled; 0 if the packet was discarded
+	Drops                   uint32 // samples that the agent could not send, since its start
+	Output                  uint32 // ifIndex of the egress port, 0 if unknown
+
+	Discarded bool // the packet was discarded, for this Reason
+	Reason    DropReason
 
 	// Header is the begin of the packet, or nil if the sample has none that can be decoded. It aliases the datagram.
 	// Options give its link type, and whether it is truncated.
 	Header  []byte
 	Options rocev2.DecodeOptions
+
+	Transit
 }
 
 // The formats of enterprise 0.
 const (
-	flowSample         = 1 // sample_data
-	expandedFlowSample = 3
-	rawHeader          = 1 // flow_data
-
-	ethernet = 1 // header_protocol
-	ipv4     = 11
-	ipv6     = 12
+	flowSample           = 1 // sample_data
+	counterSample        = 2
+	expandedFlowSample   = 3
+	expandedCounter      = 4
+	discardedPacket      = 5
+	rawHeader            = 1 // flow_data
+	egressQueue          = 1036
+	transitDelay         = 1039
+	queueDepth           = 1040
+	hardwareTrap         = 1041
+	linuxReason          = 1042
+	ethernet             = 1 // header_protocol
+	ipv4                 = 11
+	ipv6                 = 12
+	interfaceFormatShift = 30 // the upper bits of a compact interface; 0 means an ifIndex
+	internalInterface    = 1<<interfaceFormatShift - 1
 )
 
 // Decode sets d from the octets of a datagram, which it aliases.
 func (d *Datagram) Decode(b []byte) error {
 	r := reader{rest: b}
-	if r.word() != 5 {
-		if r.short {
-			return ErrLength
-		}
+	switch version := r.word(); {
+	case r.short:
+		return ErrLength
+	case version == 4:
+		return ErrVersion4
+	case version != 5:
 		return ErrVersion
 	}
 	var agent netip.Addr
@@ -87,8 +111,8 @@ func (d *Datagram) Decode(b []byte) error {
 	return nil
 }
 
-// Next sets s to the next flow sample, and skips other samples. It returns false at the end of the datagram, and false
-// with an error if the rest is broken.
+// Next sets s to the next sample, and skips counters. It returns false at the end of the datagram, and false with an
+// error if the rest is invalid.
 func (d *Datagram) Next(s *Sample) (ok bool, err error) {
 	for d.samples > 0 {
 		r := reader{rest: d.rest}
@@ -100,50 +124,85 @@ func (d *Datagram) Next(s *Sample) (ok bool, err error) {
 		}
 		d.samples--
 		d.rest = r.rest
-		if format == flowSample || format == expandedFlowSample {
-			if err := s.decode(body, format == expandedFlowSample); err != nil {
-				d.samples = 0
-				return false, err
-			}
-			return true, nil
+		if format == counterSample || format == expandedCounter {
+			continue
 		}
+		if err := s.decode(body, format); err != nil {
+			d.samples = 0
+			return false, err
+		}
+		return true, nil
 	}
 	return false, nil
 }
 
-// decode sets s from a flow sample.
-func (s *Sample) decode(body []byte, expanded bool) error {
+// decode sets s from the body of a sample.
+//
+//	flow_sample     flow_sample_expanded   discarded_packet (sflow_drops.txt, section 2)
+//	sequence        sequence               sequence
+//	source          source type, index     source type, index
+//	sampling rate   sampling rate          drops
+//	pool            pool                   input
+//	drops           drops                  output
+//	input           input format, value    reason
+//	output          output format, value
+//	records         records                records
+func (s *Sample) decode(body []byte, format uint32) error {
+	*s = Sample{Format: format}
 	r := reader{rest: body}
-	*s = Sample{Sequence: r.word()}
-	if expanded {
-		s.SourceType, s.SourceIndex = r.word(), r.word()
-	} else {
+	switch format {
+	case flowSample:
+		s.Sequence = r.word()
 		id := r.word()
 		s.SourceType, s.SourceIndex = id>>24, id&0xFFFFFF
-	}
-	s.Rate = r.word()
-	r.word() // sample_pool
-	s.Drops = r.word()
-	r.word() // input and output
-	r.word()
-	if expanded {
-		r.word() // they have a format each
+		s.Rate = r.word()
 		r.word()
+		s.Drops = r.word()
+		r.word()
+		output := r.word()
+		s.setOutput(output>>interfaceFormatShift, output&internalInterface)
+	case expandedFlowSample:
+		s.Sequence, s.SourceType, s.SourceIndex, s.Rate = r.word(), r.word(), r.word(), r.word()
+		r.word()
+		s.Drops = r.word()
+		r.word()
+		r.word()
+		s.setOutput(r.word(), r.word())
+	case discardedPacket:
+		s.Discarded = true
+		s.Sequence, s.SourceType, s.SourceIndex, s.Drops = r.word(), r.word(), r.word(), r.word()
+		r.word()
+		s.setOutput(0, r.word())
+		s.Reason = DropReason(r.word())
+	default:
+		s.Unknown = true
+		return nil
 	}
-	records := r.word()
-	for ; records > 0 && !r.short; records-- {
+	for records := r.word(); records > 0 && !r.short; records-- {
 		format, length := r.word(), r.word()
 		record := r.octets(length)
-		if format == rawHeader && !r.short && s.Header == nil {
+		if r.short {
+			break
+		}
+		if format == rawHeader && s.Header == nil {
 			if err := s.readHeader(record); err != nil {
 				return err
 			}
+		} else if err := s.readRecord(format, record); err != nil {
+			return err
 		}
 	}
 	if r.short {
 		return ErrLength
 	}
 	return nil
+}
+
+// setOutput sets the egress port, unless the packet has none or several.
+func (s *Sample) setOutput(format, value uint32) {
+	if format == 0 && value != internalInterface {
+		s.Output = value
+	}
 }
 
 // readHeader sets the begin of the packet from a record of the type sampled_header.
@@ -170,7 +229,7 @@ func (s *Sample) readHeader(record []byte) error {
 // A reader reads XDR: words of four octets, and octets that are padded to words.
 type reader struct {
 	rest  []byte
-	short bool // there was less than was to be read
+	short bool // fewer octets were present than were to be read
 }
 
 func (r *reader) word() uint32 {

@@ -38,11 +38,11 @@ func TestByHand(t *testing.T) {
 	var s Sample
 	ok := wiretest.Must(d.Next(&s))(t)
 	require.True(t, ok)
-	require.Equal(t, Sample{SourceType: 2, SourceIndex: 17, Sequence: 100, Rate: 1024, Drops: 3,
+	require.Equal(t, Sample{Format: 1, SourceType: 2, SourceIndex: 17, Sequence: 100, Rate: 1024, Drops: 3, Output: 18,
 		Header: wiretest.Hex(t, "aabbccddeeff"), Options: rocev2.DecodeOptions{Cut: true}}, s)
 	ok = wiretest.Must(d.Next(&s))(t)
 	require.True(t, ok)
-	require.Equal(t, Sample{SourceType: 1, SourceIndex: 258, Sequence: 101, Rate: 2048,
+	require.Equal(t, Sample{Format: 3, SourceType: 1, SourceIndex: 258, Sequence: 101, Rate: 2048, Output: 8,
 		Header: wiretest.Hex(t, "4500"), Options: rocev2.DecodeOptions{Link: rocev2.LinkIP}}, s)
 	ok = wiretest.Must(d.Next(&s))(t)
 	require.False(t, ok)
@@ -141,10 +141,9 @@ func TestTshark(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	b := byHand(t)
-	broken := b[:len(b)-3]
+	b, discards := byHand(t), discardsByHand(t)
 	wiretest.NoAllocs(t, "datagrams", func() {
-		for _, octets := range [][]byte{b, broken} {
+		for _, octets := range [][]byte{b, b[:len(b)-3], discards, discards[:183]} {
 			var d Datagram
 			if d.Decode(octets) == nil {
 				var s Sample
@@ -159,6 +158,7 @@ func TestNoAllocations(t *testing.T) {
 // For any input, no sample is longer than the datagram, and the number of samples is limited by its length.
 func FuzzDatagram(f *testing.F) {
 	f.Add(byHand(f))
+	f.Add(discardsByHand(f))
 	for _, r := range wiretest.Capture(f, "sflow/ovs.pcap") {
 		f.Add(r.Data[42:])
 	}
@@ -166,8 +166,14 @@ func FuzzDatagram(f *testing.F) {
 		_, samples, _ := all(b)
 		octets := 0
 		for _, s := range samples {
-			octets += 8 + 32 + len(s.Header)
-			require.LessOrEqual(t, cap(s.Header), len(b))
+			octets += 8
+			if !s.Unknown {
+				octets += 32 + len(s.Header) + len(s.TrapGroup) + len(s.Trap) + len(s.LinuxReason)
+			}
+			for _, aliased := range [][]byte{s.Header, s.TrapGroup, s.Trap, s.LinuxReason} {
+				require.Equal(t, len(aliased), cap(aliased))
+			}
+			require.NotEmpty(t, s.Reason.String())
 		}
 		require.LessOrEqual(t, octets, len(b))
 	})

@@ -1,0 +1,98 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// An EgressQueue is a queue of a switch's port.
+type EgressQueue struct {
+	Agent    netip.Addr // address of the switch's sFlow agent
+	Port     uint32     // ifIndex; 0 if unknown
+	Queue    uint32     // number of the queue, if HasQueue is set
+	HasQueue bool
+}
+
+// String returns the switch, the port and the queue, such as "192.0.2.250 port 9 queue 3".
+func (q EgressQueue) String() string {
+	text := q.Agent.String()
+	if q.Port != 0 {
+		text += fmt.Sprintf(" port %d", q.Port)
+	}
+	if q.HasQueue {
+		text += fmt.Sprintf(" queue %d", q.Queue)
+	}
+	return text
+}
+
+// A QueueSample is the state of an egress queue when a packet passed it.
+type QueueSample struct {
+	EgressQueue
+	Depth uint32        // octets, if HasDepth is set
+	Delay time.Duration // of the packet in the switch, if HasDelay is set
+
+	HasDepth, HasDelay bool
+}
+
+// update sets q to by if that is deeper. A queue without a depth is compared by its delay, and is
+// less deep than any other.
+func (q *QueueSample) update(by *QueueSample) {
+	if !by.HasDepth && !by.HasDelay {
+		return
+	}
+	if cmp.Or(cmp.Compare(by.Depth, q.Depth), cmp.Compare(by.Delay, q.Delay)) > 0 || !q.HasDepth && !q.HasDelay {
+		*q = *by
+	}
+}
+
+// Discards counts the packets of one flow that a switch discarded at a queue for one reason.
+type Discards struct {
+	EgressQueue
+	Reason      string
+	Packets     uint64
+	First, Last time.Time // of the reports
+}
+
+// discards are the counts of a flow.
+type discards []Discards
+
+// maxDiscards is the maximum number of queues and reasons of a flow. Further ones count with the
+// reason [OtherReason], without a queue.
+const maxDiscards = 8
+
+// OtherReason is the reason of discards by queues and for reasons after the first 8 of a flow.
+const OtherReason = "other"
+
+func (d *discards) count(at EgressQueue, reason string, now time.Time) {
+	i := d.index(at, reason)
+	if i < 0 && len(*d) >= maxDiscards {
+		at, reason = EgressQueue{}, OtherReason
+		i = d.index(at, reason)
+	}
+	if i < 0 {
+		i = len(*d)
+		*d = append(*d, Discards{EgressQueue: at, Reason: reason, First: now, Last: now})
+	}
+	of := &(*d)[i]
+	of.Packets++
+	if now.Before(of.First) {
+		of.First = now
+	}
+	if now.After(of.Last) {
+		of.Last = now
+	}
+}
+
+func (d *discards) index(at EgressQueue, reason string) int {
+	return slices.IndexFunc(*d, func(of Discards) bool { return of.EgressQueue == at && of.Reason == reason })
+}
+
+// sorted returns a copy in descending order of packets.
+func (d *discards) sorted() []Discards {
+	all := slices.Clone(*d)
+	slices.SortStableFunc(all, func(a, b Discards) int { return cmp.Compare(b.Packets, a.Packets) })
+	return all
+}
