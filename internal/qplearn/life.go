@@ -91,7 +91,7 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 		return d >= l.lowest() && (d >= -nearby || l.seen(d) || l.nearAnswered(d))
 	} else {
 		return l.inOrder(d, late) || l.answered && (l.inOrder(d, nearby) || l.nearAnswered(d)) ||
-			t == bth.TransportUC && d <= nearby
+			t == bth.TransportUC && (d <= nearby || l.continues(psn))
 	}
 }
 
@@ -164,9 +164,15 @@ func (l *life) reaches(psn uint32) bool {
 	if l.transport != bth.TransportUC || d < 0 {
 		return false
 	}
-	first, after := distance(l.next, l.acked), distance(l.acked, psn)
+	continues := l.continues(psn)
 	l.acked = psn
-	return first > late && 0 < after && after <= nearby
+	return continues
+}
+
+// continues reports whether a request of UC follows another one that is more than late after next.
+func (l *life) continues(psn uint32) bool {
+	after := distance(l.acked, psn)
+	return distance(l.next, l.acked) > late && 0 < after && after <= nearby
 }
 
 // isNear reports whether packets of two lives could not be distinguished by their PSNs.
