@@ -255,6 +255,7 @@ func (t *Table) recordReply(s *stream, r *reply) {
 		return
 	}
 	h := t.historyOf(f)
+	t.capture.answered = true
 	if e := t.evidenceOf(f); e != nil {
 		e.recordAnswer(r)
 	}
@@ -283,6 +284,7 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	case kind != bth.SyndromeACK:
 		t.rememberNAK(s, r)
 		t.recordNAK(f, r)
+		t.capture.sampling.addNAK(r)
 	case o.lastResponse:
 		if end := bth.AddPSN(r.psn, 1); f.sequence.slack > 0 && bth.ComparePSN(r.psn, f.sequence.read) >= 0 {
 			f.sequence.resolveSlack(end)

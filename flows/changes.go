@@ -26,6 +26,7 @@ func (t *Table) markTouched(s *stream) {
 // the number of changed flows. Changes of a flow that was evicted meanwhile are counted in Evicted
 // only.
 func (t *Table) Changes() *Snapshot {
+	t.processWaiting()
 	if t.changes == nil {
 		t.changes = &changes{touched: map[*stream]bool{}, before: map[*stream]*Snapshot{}}
 		for id := range t.streams.All() {
@@ -41,7 +42,7 @@ func (t *Table) Changes() *Snapshot {
 			}
 		}
 	}
-	now := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.stats}
+	now := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}
 	old := &Snapshot{Links: c.links, Evicted: c.evicted}
 	for s := range c.touched {
 		s.touched = false
@@ -56,7 +57,9 @@ func (t *Table) Changes() *Snapshot {
 	c.links, c.evicted = now.Links, now.Evicted
 	now.sortByKey()
 	old.sortByKey()
-	return now.changesSince(old)
+	changed := now.changesSince(old)
+	t.capture.clock.restoreTimes(changed)
+	return changed
 }
 
 // appendSnapshot appends the flows and the unmatched answers of o.

@@ -34,6 +34,10 @@ var be = binary.BigEndian
 // counts them.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.nHops, p.snapLength, p.pkt.CM.Attribute = otherTraffic, false, 0, 0, 0
+	p.cutTo, p.unread = 0, 0
+	if o.Cut {
+		p.cutTo = uint32(len(b))
+	}
 	o.Outer = d.Outer
 	d.f.Decode(b, o)
 	if d.decodePlain(p) {
@@ -47,6 +51,9 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		if needs > 0 && !counts {
 			p.kind = truncatedKind
 		}
+	}
+	if p.kind == otherTraffic && !d.Outer {
+		p.unread = d.findUnread()
 	}
 	return counts
 }
@@ -195,12 +202,25 @@ func (d *Decoder) readTransport(p *Packet) {
 	d.readAddresses(p, wire.DestQP(u.Data))
 	p.readBTH(u.Data, payloadLen(u.Data, int(u.Length)))
 	p.truncated, p.pkt.SrcPort = u.Truncated, u.SrcPort
+	if p.truncated && p.cutTo == 0 {
+		p.cutTo = d.cutByDevice()
+	}
 	p.vlan, p.pcp = 0, 0
 	if id, priority, ok := d.f.VLAN(); ok {
 		p.vlan, p.pcp = id, 1<<priority
 	}
 	d.readMACs(p)
 	p.readIngress(u.Outer)
+}
+
+// cutByDevice returns the length of a frame that a network device truncated. In a mirror it is that of
+// the mirrored frame.
+func (d *Decoder) cutByDevice() uint32 {
+	if d.f.Mirror() == nil {
+		return uint32(len(d.f.Octets()))
+	}
+	v := d.f.Inner()
+	return uint32(len(v.EthernetHeader()) + len(v.IP()))
 }
 
 // payloadLen returns the length of the payload after a BTH in a datagram with this UDP length. It is negative if the

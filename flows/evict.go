@@ -11,7 +11,10 @@ type Evicted struct {
 }
 
 // Evicted returns the counts of the flows evicted so far.
-func (t *Table) Evicted() Evicted { return t.evicted }
+func (t *Table) Evicted() Evicted {
+	t.processWaiting()
+	return t.evicted
+}
 
 // evictStream evicts the first stream that was not seen again since the last sweep of the clock
 // hand.

@@ -157,7 +157,7 @@ func (t *Table) addToHistory(h *history, o *firstRequest) {
 	if o.read || o.atomic {
 		t.addAsk(h, o.askRequest)
 	}
-	if o.ackReq || o.read {
+	if o.at != noTime && (o.ackReq || o.read) {
 		h.marks.addRequest(o.from, o.read, o.at)
 	}
 }

@@ -112,7 +112,7 @@ func TestPause(t *testing.T) {
 			Priority{2, 1, 30 * us}},
 		{"a clock that was set",
 			newPauses(t, 100*g).observeFrame(10*g, off3).observeFrame(0, off3).observeFrame(30*us, on3),
-			Priority{2, 1, 30 * us}},
+			Priority{2, 1, 30*us + 1}}, // time continues after the last frame before the step
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := c.script.onlyLink()

@@ -103,6 +103,7 @@ func (t *Table) pausesOf(mac [6]byte, priority int) *pauses {
 // Pauses returns the pauses by source address, priority and time, or nil without Config.Series.
 // [Priority.Paused] describes when a pause ends.
 func (t *Table) Pauses() (all []Pause) {
+	t.processWaiting()
 	for k, p := range t.pauses {
 		now := t.links[k.mac][k.priority]
 		before := now.Paused

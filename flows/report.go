@@ -219,6 +219,10 @@ func (t *Table) reportFlow(s *stream) Flow {
 			out.Causes.Spurious, out.RTTFromRetransmitted = r.spuriousNow(), r.timesNow()
 		}
 		out.GaveUp = t.gaveUp(f)
+		if t.capture.sampling.oneIn() > 0 { // the missing packets are those that were not sampled
+			out.PSN.Unjudged += out.PSN.Unseen + out.PSN.Lost
+			out.PSN.Unseen, out.PSN.Lost, out.GaveUp = 0, 0, nil
+		}
 		for kind, n := range q.cutNow(h) {
 			m := &out.messages[kind]
 			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)

@@ -74,6 +74,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		}
 		h.idents.add(p.pkt.PSN, p.ident)
 	}
+	gap := uint32(bth.ComparePSN(p.pkt.PSN, expected))
 	if verdict == beyondGap {
 		q.gapFrame = frame
 	}
@@ -81,7 +82,11 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		t.retries.lookUp(h.retries).last.set = false // the sender goes on
 	}
 	first, unreliable := int64(0), p.pkt.Opcode.Transport() == bth.TransportUC
+	if !unreliable {
+		t.capture.sampling.addRequest(verdict, f, q.counts.Lives != lives, n, gap)
+	}
 	if !unreliable && (p.pkt.AckReq || r.asks || verdict.isRetransmission()) {
+		t.capture.asked = true
 		first = t.rememberRequest(f, h, firstRequest{
 			askRequest: askRequest{from: p.pkt.PSN, to: bth.AddPSN(p.pkt.PSN, n+more), octets: p.readLength(),
 				atomic: r.message == MessageAtomic, order: t.stats.Packets},
@@ -112,7 +117,6 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		}
 	}
 	if series := t.seriesOf(f); series != nil {
-		gap := uint32(bth.ComparePSN(p.pkt.PSN, expected))
 		series.recordSequenced(p, frame, at, verdict, gap, q.counts.Lives != lives, cause)
 		t.totalAt(at).countVerdict(verdict, gap)
 	}

@@ -58,6 +58,15 @@ type GaveUp struct {
 	Retries uint64 `json:"retries"` // copies after the first one
 }
 
+// forgetTimes forgets the times of all requests. Their answers still count.
+func (r *retries) forgetTimes() {
+	all := r.stored()
+	for i := range all {
+		all[i].at = [maxCopies]int64{}
+	}
+	r.last.set = false
+}
+
 func (r *retries) stored() []retriedRequest { return r.ring[:min(r.n, maxRetried)] }
 
 func (r *retries) find(psn uint32) *retriedRequest {

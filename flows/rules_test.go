@@ -39,6 +39,7 @@ func newScript(t *testing.T) *script {
 func (s *script) observe(p Packet) {
 	s.frame++
 	s.Observe(&p, s.frame, s.now)
+	s.processWaiting()
 }
 
 func (s *script) setTime(us int) *script {
@@ -397,6 +398,7 @@ func (s *script) forgeREP(id uint32) *script {
 func TestManyHoles(t *testing.T) {
 	for _, first := range []uint32{0, 0x900000} {
 		s := newPaired(t, first)
+		s.capture.sampling.recovered = 1000 // not a sample of the packets
 		for n := uint32(0); n < 600; n += 3 {
 			s.sendOnly(first + n)
 		}
@@ -412,6 +414,7 @@ func TestManyHoles(t *testing.T) {
 // A hole splits in two although the limit is reached.
 func TestHolesSplit(t *testing.T) {
 	s := newPaired(t, 0)
+	s.capture.sampling.recovered = 1000 // not a sample of the packets
 	for i := range uint32(maxHoles + 1) {
 		s.sendOnly(10 * i)
 	}

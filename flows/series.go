@@ -398,6 +398,7 @@ func (t *Table) seriesOf(f *flow) *series {
 
 // Series returns the series of a flow, or nil if the flow is unknown or Config.Series is not set.
 func (t *Table) Series(k rocev2.FlowKey) *Series {
+	t.processWaiting()
 	id := keyOf(k)
 	found := t.findStream(&id)
 	if found == nil || found.flow.series == 0 {

@@ -14,16 +14,19 @@ type Snapshot struct {
 	Links    []Link     // by source address
 	Evicted  Evicted
 	Stats    Stats
+	Capture  Capture
 }
 
 // Snapshot returns the reports of all flows with requests, unmatched answers and links.
 func (t *Table) Snapshot() *Snapshot {
-	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats()}
+	t.processWaiting()
+	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}
 	for id := range t.streams.All() {
 		t.reportTo(s, t.streams.Value(id))
 	}
 	s.sortByKey()
 	s.countSharedPorts()
+	t.capture.clock.restoreTimes(s)
 	return s
 }
 
@@ -87,7 +90,7 @@ func (s *Snapshot) countSharedPorts() {
 // [Table.Changes]. PSNs that were judged lost or unjudged may turn out to be late or not captured:
 // such counts are 0 if they fell.
 func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
-	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats}
+	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats, Capture: s.Capture}
 	before := map[rocev2.FlowKey]*Flow{}
 	for i := range old.Flows {
 		before[old.Flows[i].FlowKey] = &old.Flows[i]

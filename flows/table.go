@@ -70,7 +70,8 @@ type Table struct {
 	all    bins                 // bins of all flows together, with Config.Series
 	allEnd int64
 
-	latest  int64 // latest time of a packet, nanoseconds since 1970
+	capture captureState
+	latest  int64 // latest time of a packet, nanoseconds since 1970, continued over clock steps
 	assumed bool  // Config.LinkRate was 0
 	stats   Stats
 }
@@ -115,16 +116,31 @@ func New(c Config) *Table {
 
 // Stats counts the packets observed so far.
 func (t *Table) Stats() Stats {
+	t.processWaiting()
 	s, learned := t.stats, t.pairs.Stats()
 	s.Unlearned = learned.Unlearned + learned.Full
 	return s
 }
 
 // Observe records a packet with its frame number and capture time. Packets must be in capture
-// order, but times may step back.
+// order, but times may step back. Up to 4,096 packets are kept and recorded later, until the
+// properties of the capture are known; all methods that report include them.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
+	at, c := unixNano(now), &t.capture
+	if p.cutTo|uint32(p.unread) != 0 {
+		c.countFrame(p)
+	}
+	if d := at - c.clock.previous; !c.fast || uint64(d) > uint64(leastStep) {
+		t.observeSlowly(p, frame, at)
+		return
+	}
+	c.clock.previous = at
+	t.observePacket(p, frame, at+c.clock.shift)
+}
+
+// observePacket records a packet with a time that continues over clock steps.
+func (t *Table) observePacket(p *Packet, frame uint64, at int64) {
 	t.stats.Packets++
-	at := unixNano(now)
 	t.latest = max(t.latest, at)
 	if p.snapLength > 0 {
 		t.stats.Truncated++

@@ -47,6 +47,7 @@ func (t *Table) recordNAK(f *flow, r *reply) {
 // Totals returns the series of all flows together, or nil without Config.Series or packets. It
 // includes CNPs, NAKs and PPFCs that could not be matched to a flow, but no marks and no PSNs.
 func (t *Table) Totals() *Series {
+	t.processWaiting()
 	if t.all.tallies == nil {
 		return nil
 	}

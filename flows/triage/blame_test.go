@@ -140,3 +140,23 @@ func TestUnjudgedGap(t *testing.T) {
 	*f.Evidence.Sign(flows.SignAnswer) = signOf(99)
 	require.Empty(t, explain())
 }
+
+// A sample of the packets shows no losses and no missing answers.
+func TestSampledCapture(t *testing.T) {
+	lossy, marked := flowOf(4, 26, 100), withMarks(flowOf(2, 26, 100))
+	lossy.PSN.Lost, *lossy.Evidence.Sign(flows.SignGap) = 50, signOf(50)
+	s := flows.Snapshot{Flows: []flows.Flow{lossy, marked}}
+	require.Equal(t, []string{"no CNP 10.0.0.1", "loss"}, causesOf(triage.Explain(&s)))
+	s.Capture.Sampled = 100
+	require.Equal(t, []string{"congestion"}, causesOf(triage.Explain(&s)))
+}
+
+// Retransmissions without a NAK and without a timeout may be copies.
+func TestUnexplainedRetransmissions(t *testing.T) {
+	f := flowOf(4, 26, 100)
+	f.PSN.Retransmitted, f.Causes.Timeout, f.Evidence.MaxTimeout = 60, 60, 3*time.Microsecond
+	*f.Evidence.Sign(flows.SignAfterTimeout), *f.Evidence.Sign(flows.SignAnswer) = signOf(60), signOf(99)
+	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}})
+	require.NotContains(t, causesOf(all), "retransmission storm")
+	require.Contains(t, all[len(all)-1].Text, "the capture may contain packets twice")
+}

@@ -132,6 +132,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	a.judgeSnapshot(all)
 	broken = checkRules(a.rules, all.Flows, all.Unpaired)
 	if a.form == "human" {
+		a.printCapture(&all.Capture)
 		err = a.printVerdicts()
 	}
 	if err == nil && a.interval == 0 {
@@ -206,6 +207,9 @@ func (a *accountant) eachLine(s *flows.Snapshot, during *intervalLine, print fun
 		if err == nil {
 			err = print(line)
 		}
+	}
+	if a.options.table.Shard == 0 && (during == nil || len(describeCapture(&s.Capture)) > 0) {
+		write(captureLineOf(&s.Capture, during))
 	}
 	for i := range s.Flows {
 		write(a.addExplanation(lineOf(&s.Flows[i], during), &s.Flows[i]))

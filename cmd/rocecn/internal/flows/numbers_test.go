@@ -284,7 +284,7 @@ func seriesOf(name, labels string) string {
 func TestIntervalLines(t *testing.T) {
 	key := everything().FlowKey
 	var out bytes.Buffer
-	a := accountant{out: bufio.NewWriter(&out)}
+	a := accountant{options: &options{}, out: bufio.NewWriter(&out)}
 	link := flows.Link{Src: []byte{2, 0, 0, 0, 0, 1}}
 	link.Priorities[3].XON = 1
 	require.NoError(t, a.printJSON(&flows.Snapshot{
@@ -292,14 +292,15 @@ func TestIntervalLines(t *testing.T) {
 		Unpaired: []flows.Unpaired{{FlowKey: key, WithQP: true, Answers: flows.Answers{ACKs: 2}}},
 		Links:    []flows.Link{link},
 		Evicted:  flows.Evicted{Answers: flows.Answers{CNPs: 4}},
+		Capture:  flows.Capture{OutOfOrder: 3},
 	}, &intervalLine{"then", "now"}))
 	require.NoError(t, a.out.Flush())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	require.Len(t, lines, 4)
-	for _, line := range lines[:3] {
+	require.Len(t, lines, 5)
+	for _, line := range lines[:4] {
 		require.Contains(t, line, `"interval":{"from":"then","to":"now"}`)
 	}
-	require.JSONEq(t, `{"evicted":true,"flows":0,"packets":0,"ip_octets":0,"cnps":{"receiver":4,"fast":0}}`, lines[3])
+	require.JSONEq(t, `{"evicted":true,"flows":0,"packets":0,"ip_octets":0,"cnps":{"receiver":4,"fast":0}}`, lines[4])
 }
 
 // Numbers have four digits at most.

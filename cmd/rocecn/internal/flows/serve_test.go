@@ -137,8 +137,9 @@ func TestListenChooses(t *testing.T) {
 	s.read(t, 253)
 	var lines []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(s.get(t, "flows.json")), &lines))
-	require.Len(t, lines, 2)
-	for _, l := range lines {
+	require.Len(t, lines, 1+2)
+	require.Equal(t, true, lines[0]["capture"])
+	for _, l := range lines[1:] {
 		require.EqualValues(t, 23, l["dest_qp"])
 	}
 	require.NotContains(t, s.get(t, ""), "0x000016")

@@ -1,0 +1,452 @@
+package flows
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A simulation makes the packets of connections in turns: messages of several packets, with an ACK
+// for the last one. The network loses packets; the receiver then asks for them with a NAK, and the
+// sender goes back.
+type simulation struct {
+	*rand.Rand
+	connections int
+	packets     int     // of requests
+	loss        float64 // share of requests that the network loses after the capture point
+	before      float64 // share that it loses before it
+	oneWay      bool
+	captured    func(i int) bool // reports whether packet i is captured; nil: all
+}
+
+// run returns a table with the packets that were captured, a microsecond apart.
+func (s *simulation) run() *Table { return s.runJumped(0, 0) }
+
+// runJumped is run with a clock that is ahead by so much from a frame on; 0 is none.
+func (s *simulation) runJumped(from int, by time.Duration) *Table {
+	table := New(Config{Seed: 1})
+	frame := 0
+	for i, p := range s.packetsOf() {
+		if s.captured == nil || s.captured(i) {
+			now := time.Unix(1e9, int64(i+1)*1000)
+			if frame++; from > 0 && frame >= from {
+				now = now.Add(by)
+			}
+			table.Observe(&p, uint64(frame), now)
+		}
+	}
+	return table
+}
+
+// packetsOf returns all packets.
+func (s *simulation) packetsOf() (all []Packet) {
+	next := make([]uint32, s.connections)
+	for i := range next {
+		next[i] = s.Uint32N(1 << 24)
+	}
+	observe := func(p Packet) { all = append(all, p) }
+	keys := func(i int) (forth, back key) {
+		k := key{Src: mappedPrefix, Dst: mappedPrefix, QP: 0x200000 + uint32(i) | overIPv4}
+		k.Src[12], k.Dst[12], k.Src[15], k.Dst[15] = 10, 10, byte(i), 255
+		return k, k.Reversed(0x100000 + uint32(i))
+	}
+	const message = 8
+	sent := 0
+	for sent < s.packets {
+		i := s.IntN(s.connections)
+		forth, back := keys(i)
+		for at := uint32(0); at < message; at++ {
+			psn := bth.AddPSN(next[i], at)
+			op := bth.RCRDMAWriteMiddle
+			switch at {
+			case 0:
+				op = bth.RCRDMAWriteFirst
+			case message - 1:
+				op = bth.RCRDMAWriteLast
+			}
+			sent++
+			p := Packet{kind: requestKind, ipOctets: 1084, ident: uint16(sent)}
+			p.pkt.Flow, p.pkt.PSN, p.pkt.Opcode, p.pkt.Payload = forth, psn, op, 1024
+			p.pkt.AckReq = at == message-1
+			lost := s.Float64() < s.before
+			if !lost {
+				observe(p)
+				lost = s.Float64() < s.loss
+			}
+			if lost { // the receiver sees the next packet, and asks for this one
+				p.pkt.PSN = bth.AddPSN(psn, 1)
+				p.pkt.AckReq = false
+				observe(p)
+				if !s.oneWay {
+					nak := Packet{kind: answerKind}
+					nak.pkt.Flow, nak.pkt.PSN, nak.pkt.Opcode, nak.pkt.Syndrome = back, psn, bth.RCAcknowledge, 0x60
+					observe(nak)
+				}
+				at--
+			}
+		}
+		next[i] = bth.AddPSN(next[i], message)
+		if !s.oneWay {
+			ack := Packet{kind: answerKind}
+			ack.pkt.Flow, ack.pkt.PSN, ack.pkt.Opcode, ack.pkt.Syndrome = back, bth.AddPSN(next[i], bth.MaxPSN),
+				bth.RCAcknowledge, 0x1F
+			observe(ack)
+		}
+	}
+	return all
+}
+
+// The error rates in docs/flows.md: sampled captures are recognized with their rate, others are never
+// called sampled.
+func TestSamplingErrors(t *testing.T) {
+	random := func(r *rand.Rand, share float64) func(int) bool {
+		return func(int) bool { return r.Float64() < share }
+	}
+	for _, c := range []struct {
+		name   string
+		of     func(s *simulation)
+		want   uint64  // 0: not sampled
+		errors float64 // share of captures with another result
+	}{
+		{"1 in 2", func(s *simulation) { s.captured = random(s.Rand, 0.5) }, 2, 0},
+		{"1 in 8", func(s *simulation) { s.captured = random(s.Rand, 0.125) }, 8, 0},
+		{"1 in 8, with 1 % losses", func(s *simulation) { s.captured, s.loss = random(s.Rand, 0.125), 0.01 }, 8, 0},
+		{"every 8th", func(s *simulation) { s.captured = func(i int) bool { return i%8 == 0 } }, 8, 0},
+		{"1 in 100", func(s *simulation) { s.captured, s.packets = random(s.Rand, 0.01), 40_000 }, 100, 0.01},
+		{"1 in 8, one way", func(s *simulation) { s.captured, s.oneWay = random(s.Rand, 0.125), true }, 8, 0},
+		{"all", func(*simulation) {}, 0, 0},
+		{"0.1 % losses", func(s *simulation) { s.loss = 0.001 }, 0, 0},
+		{"30 % losses", func(s *simulation) { s.loss = 0.3 }, 0, 0},
+		{"30 % losses before", func(s *simulation) { s.before = 0.3 }, 0, 0},
+		{"60 % losses before, one way", func(s *simulation) { s.before, s.oneWay = 0.6, true }, 0, 0},
+		{"the capture drops 30 %", func(s *simulation) { s.captured = random(s.Rand, 0.7) }, 0, 0},
+		{"the capture drops half, in bursts", func(s *simulation) {
+			s.captured = func(i int) bool { return i/64%2 == 0 }
+		}, 0, 0},
+		{"the capture drops 90 %, in bursts", func(s *simulation) {
+			s.captured = func(i int) bool { return i/200%10 == 0 }
+		}, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rounds, wrong := wiretest.Rounds(200), 0
+			for seed := range uint64(rounds) {
+				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 7)), packets: 8000}
+				s.connections = 1 + s.IntN(32)
+				c.of(s)
+				table := s.run()
+				got := table.Snapshot()
+				if n := got.Capture.Sampled; c.want == 0 && n != 0 || n < c.want-c.want/4 || n > c.want+c.want/4 {
+					wrong++
+					t.Logf("seed %d: %d, %+v", seed, n, table.capture.sampling)
+				}
+				if got.Capture.Sampled > 0 {
+					for _, f := range got.Flows {
+						require.Zero(t, f.PSN.Lost+f.PSN.Unseen)
+						require.Equal(t, f.PSN.Missing, f.PSN.Unjudged+f.PSN.Late)
+					}
+				}
+			}
+			require.LessOrEqual(t, float64(wrong), c.errors*float64(rounds), "%d of %d", wrong, rounds)
+		})
+	}
+}
+
+// doubled returns the packets of a capture, each of them twice.
+func doubled(made *traffic.Capture, after time.Duration) (frames []*traffic.Frame) {
+	for _, f := range made.Frames {
+		second := *f
+		second.Time = f.Time.Add(after)
+		frames = append(frames, f, &second)
+	}
+	slices.SortStableFunc(frames, func(a, b *traffic.Frame) int { return a.Time.Compare(b.Time) })
+	return frames
+}
+
+// A capture that has each packet twice gives the counts of one that has it once, and copies.
+func TestEachTwice(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		want  bool
+	}{
+		{"at the same time", 0, true},
+		{"300 ns later", 300, true},
+		{"900 µs later", 900 * time.Microsecond, true},
+		{"2 ms later", 2 * time.Millisecond, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(wiretest.Rounds(20)) {
+				made := traffic.Generate(seed, traffic.Options{Clean: true, Connections: 3})
+				once := tableOf(made, Config{}).Snapshot()
+				require.False(t, once.Capture.EachTwice)
+				twice := tableOf(&traffic.Capture{Frames: doubled(made, c.after)}, Config{}).Snapshot()
+				require.Equal(t, c.want, twice.Capture.EachTwice)
+				if !c.want {
+					continue
+				}
+				require.Equal(t, len(once.Flows), len(twice.Flows))
+				for i := range once.Flows {
+					one, two := &once.Flows[i], &twice.Flows[i]
+					if one.Sequenced {
+						require.Equal(t, one.Packets, two.PSN.Copies)
+						two.PSN.Copies = 0
+					}
+					require.Equal(t, one.PSN, two.PSN)
+					require.Equal(t, one.Requests.Packets, two.Requests.Packets)
+					require.Equal(t, one.Answers.ACKs, two.Answers.ACKs)
+					require.Equal(t, one.SrcQP, two.SrcQP)
+					require.Equal(t, one.RTT, two.RTT)
+				}
+				require.Equal(t, 2*once.Stats.Packets, twice.Stats.Packets)
+			}
+		})
+	}
+}
+
+// Retransmissions are no copies: the capture may have each request twice for that reason, but not each
+// packet, and not within 1 ms.
+func TestNotEachTwice(t *testing.T) {
+	s := newScript(t)
+	for psn := uint32(10); psn < 200; psn++ {
+		s.setTime(int(psn)*20).Table.Observe(&Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly,
+			Flow: s.keyAB(), PSN: psn, AckReq: true}, ident: uint16(psn)}, uint64(2*psn), s.now)
+		s.Table.Observe(&Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly,
+			Flow: s.keyAB(), PSN: psn, AckReq: true}, ident: uint16(1000 + psn)}, uint64(2*psn+1), s.now)
+	}
+	require.False(t, s.Snapshot().Capture.EachTwice)
+	require.EqualValues(t, 190, s.onlyFlow().PSN.Retransmitted)
+}
+
+// If each packet comes twice, it has CE if either copy has, and a retransmission comes twice as well.
+func TestTwinMarks(t *testing.T) {
+	s := newScript(t)
+	at := 0
+	send := func(psn uint32, classes ...uint8) {
+		for _, class := range classes {
+			s.setTime(at)
+			s.frame++
+			s.Table.Observe(&Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
+				PSN: psn, AckReq: true}, trafficClass: class}, s.frame, s.now)
+			at++
+		}
+	}
+	for psn := uint32(10); psn < 20; psn++ {
+		send(psn, 2, 2)
+	}
+	send(20, 2, 3)
+	send(21, 3, 2)
+	send(22, 3, 3)
+	send(15, 2, 2)
+	f := s.onlyFlow()
+	require.True(t, s.Snapshot().Capture.EachTwice)
+	require.Equal(t, [4]uint64{2: 11, 3: 3}, f.ECN)
+	require.EqualValues(t, 14, f.Packets)
+	require.EqualValues(t, 14, f.PSN.Copies)
+	require.EqualValues(t, 1, f.PSN.Retransmitted)
+}
+
+// jumped returns the frames of a capture, of which those from a number on are later by so much.
+func jumped(made *traffic.Capture, from int, by time.Duration) *traffic.Capture {
+	out := &traffic.Capture{}
+	for i, f := range made.Frames {
+		one := *f
+		if i >= from {
+			one.Time = f.Time.Add(by)
+		}
+		out.Frames = append(out.Frames, &one)
+	}
+	return out
+}
+
+// A clock step changes no rates and no round trips, and it is reported with the frame after it. A
+// pause between messages is no step.
+func TestClockSteps(t *testing.T) {
+	for _, by := range []time.Duration{-5 * time.Second, -time.Hour, 5 * time.Second, 1500 * time.Millisecond} {
+		t.Run(by.String(), func(t *testing.T) {
+			missed := 0
+			rounds := wiretest.Rounds(50)
+			for seed := range uint64(rounds) {
+				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 9)), packets: 2000, connections: 4}
+				plain := s.run()
+				s.Rand = rand.New(rand.NewPCG(seed, 9))
+				const at = 1003
+				step := s.runJumped(at, by)
+				one, two := plain.Snapshot(), step.Snapshot()
+				if len(two.Capture.ClockSteps) == 0 && by > 0 {
+					missed++ // the step is between two messages
+					continue
+				}
+				require.Len(t, two.Capture.ClockSteps, 1)
+				require.EqualValues(t, at, two.Capture.ClockSteps[0].Frame)
+				require.InDelta(t, float64(by), float64(two.Capture.ClockSteps[0].By), 2000)
+				require.Zero(t, two.Capture.OutOfOrder)
+				for i := range one.Flows {
+					require.InEpsilon(t, one.Flows[i].Mean, two.Flows[i].Mean, 0.01)
+					require.Equal(t, one.Flows[i].PSN, two.Flows[i].PSN)
+					require.InDelta(t, float64(one.Flows[i].Last.Add(by).Sub(two.Flows[i].Last)), 0, 2000)
+					require.Equal(t, one.Flows[i].First, two.Flows[i].First)
+					require.LessOrEqual(t, two.Flows[i].RTT.Percentile(1), one.Flows[i].RTT.Percentile(1))
+				}
+			}
+			require.LessOrEqual(t, missed, rounds/4)
+		})
+	}
+}
+
+// Frames that are out of order are counted, and single frames with a wrong time are no clock steps.
+func TestOutOfOrder(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		times []int // in milliseconds
+		want  uint64
+		steps int
+	}{
+		{"in order", []int{0, 1, 1, 2}, 0, 0},
+		{"one is late", []int{0, 2, 1, 3}, 1, 0},
+		{"two are late", []int{0, 5, 3, 1, 6}, 2, 0},
+		{"one is an hour late", []int{4_000_000, 0, 4_000_001, 4_000_002, 4_000_003}, 1, 0},
+		{"the clock goes back", []int{4_000_000, 4_000_001, 0, 1, 2, 3}, 0, 1},
+		{"a pause", []int{0, 1, 5000, 5001}, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			for i, ms := range c.times {
+				s.setTime(ms * 1000)
+				s.Table.Observe(&Packet{kind: otherTraffic}, uint64(i+1), s.now)
+			}
+			got := s.Snapshot().Capture
+			require.Equal(t, c.want, got.OutOfOrder)
+			require.Len(t, got.ClockSteps, c.steps)
+		})
+	}
+}
+
+// A capture has one direction if requests need answers, and none came back.
+func TestOneWay(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		script *script
+		want   bool
+	}{
+		{"nothing", newScript(t), false},
+		{"requests", newScript(t).sendOnly(10, 11), true},
+		{"requests without AckReq", newScript(t).sendFirst(1024, 10), false},
+		{"UC", newScript(t).sendOp(bth.UCSendOnly, 10, 11), false},
+		{"an answer that matches", newPaired(t, 10).sendOnly(10, 11).answerACK(11), false},
+		{"an answer that does not match", newScript(t).sendOnly(10, 11).answerACK(900_000), false},
+		{"a CNP", newScript(t).sendOnly(10, 11).sendCNP(0), false},
+		{"answers in the direction of requests", func() *script {
+			s := newScript(t).sendOnly(10, 11)
+			s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 7,
+				Syndrome: 0x1F}})
+			return s
+		}(), true},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, c.script.Snapshot().Capture.OneWay) })
+	}
+}
+
+// Frames that could be RoCE are named by the header at which decoding stopped.
+func TestUnread(t *testing.T) {
+	roce := newFrame(bth.RCSendOnly, 18, rocev2.Port, 8+12+10+4, 12+10+4)
+	ip := roce[14:]
+	ether := func(tag ...byte) []byte { return append(make([]byte, 12), tag...) }
+	// outer IPv4 header with this protocol, and the octets after it
+	carry := func(proto byte, b ...byte) []byte {
+		h := append(ether(8, 0), 0x45, 0, 0, byte(20+len(b)), 0, 0, 0, 0, 64, proto, 0, 0, 192, 0, 2, 3, 192, 0, 2, 4)
+		return append(h, b...)
+	}
+	udp := func(port uint16, b []byte) []byte {
+		return append([]byte{0xC0, 0, byte(port >> 8), byte(port), 0, byte(8 + len(b)), 0, 0}, b...)
+	}
+	v6 := func(next byte, b ...byte) []byte {
+		h := append(ether(0x86, 0xDD), 0x60, 0, 0, 0, 0, byte(len(b)), next, 64)
+		return append(append(h, make([]byte, 32)...), b...)
+	}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want string // "" if the frame is no RoCE
+	}{
+		{"GRE", carry(47, append([]byte{0, 0, 0x12, 0x34, 1, 2, 3, 4}, ip...)...), "gre 0x1234"},
+		{"ESP", carry(50, make([]byte, 40)...), "ip protocol 50"},
+		{"L2TPv3", carry(115, make([]byte, 40)...), "ip protocol 115"},
+		{"L2TPv3 after options of IPv6", v6(60, append([]byte{115, 0, 1, 4, 0, 0, 0, 0}, make([]byte, 40)...)...),
+			"ip protocol 115"},
+		{"TCP", carry(6, make([]byte, 40)...), ""},
+		{"another UDP port", carry(17, udp(9999, append(make([]byte, 8), ip...))...), "udp port 9999"},
+		{"another UDP port, with nothing of RoCE", carry(17, udp(9999, make([]byte, 60))...), ""},
+		{"MACsec", append(ether(0x88, 0xE5), make([]byte, 60)...), "ethertype 0x88e5"},
+		{"ARP", append(ether(8, 6), make([]byte, 46)...), ""},
+		{"LLC", append(ether(0, 38), make([]byte, 46)...), ""},
+		{"RoCEv1", append(ether(0x89, 0x15), make([]byte, 60)...), "ethertype 0x8915"},
+		{"RoCE", roce, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Decoder
+			var p Packet
+			d.Decode(&p, c.b, rocev2.DecodeOptions{})
+			if c.want == "" {
+				require.Zero(t, p.unread)
+				return
+			}
+			require.NotZero(t, p.unread)
+			require.Equal(t, c.want, p.unread.String())
+			table := New(Config{})
+			table.Observe(&p, 1, time.Unix(1, 0))
+			got := table.Snapshot().Capture
+			if p.unread == roceV1Header {
+				require.EqualValues(t, 1, got.RoCEv1)
+			} else {
+				require.Equal(t, map[string]uint64{c.want: 1}, got.Unread)
+			}
+			d.Outer = true
+			d.Decode(&p, c.b, rocev2.DecodeOptions{})
+			require.Zero(t, p.unread, "tunnels are not read by choice")
+		})
+	}
+	table := New(Config{})
+	for port := range uint64(maxUnread + 10) {
+		table.Observe(&Packet{unread: unreadUDPPort | unreadHeader(port)}, 1, time.Unix(1, 0))
+	}
+	got := table.Snapshot().Capture.Unread
+	require.Len(t, got, maxUnread+1)
+	require.EqualValues(t, 10, got["other"])
+}
+
+// The length of truncated frames is that of the longest, in a mirror that of the mirrored frame.
+func TestTruncatedTo(t *testing.T) {
+	frame := newFrame(bth.RCSendOnly, 18, rocev2.Port, 8+12+1000+4, 12+1000+4)
+	mirror, err := (&encap.IPInIPv6{Src: pe1, Dst: pe2}).Append(nil, frame[14:], 1)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name string
+		b    []byte
+		o    rocev2.DecodeOptions
+		want int
+	}{
+		{"complete", frame, rocev2.DecodeOptions{}, 0},
+		{"by the snapshot length", frame[:100], rocev2.DecodeOptions{Cut: true}, 100},
+		{"by a device", frame[:100], rocev2.DecodeOptions{}, 100},
+		{"by a device, in a tunnel", mirror[:120], rocev2.DecodeOptions{Link: rocev2.LinkIP}, 120},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := New(Config{})
+			var d Decoder
+			var p Packet
+			d.Decode(&p, c.b, c.o)
+			table.Observe(&p, 1, time.Unix(1, 0))
+			require.Equal(t, c.want, table.Snapshot().Capture.TruncatedTo, fmt.Sprint(p.kind))
+		})
+	}
+}
