@@ -11,7 +11,9 @@
 //	Expression     the same, for tcpdump   –
 //	NFT, IP6Tables –                       the same, or more
 //
-// Programs and rules do not look into tunnels. The documentation of each describes its treatment of tunnels.
+// Programs and rules do not look into tunnels, and recognize those in UDP by their standard ports alone, not by the
+// ports in rocev2.Encapsulations. They do not read timestamps of Arista and CSIG tags: Flows selects all frames with
+// one, and the program of a Border selects them. The documentation of each describes its treatment of tunnels.
 //
 // Experimental: this package may change in a minor release.
 package filter

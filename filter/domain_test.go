@@ -33,7 +33,10 @@ func frameOf(f wiretest.Frames, link rocev2.LinkType, tags int) []byte {
 	}
 }
 
-func isLabels(ether uint16) bool { return ether == 0x8847 || ether == 0x8848 }
+// isUnreadType reports whether an EtherType is that of MPLS labels, a timestamp of Arista or a CSIG tag.
+func isUnreadType(ether uint16) bool {
+	return ether == 0x8847 || ether == 0x8848 || ether == 0xD28B || ether == 0x9900
+}
 
 // inDomain reports whether a frame is in the domain for which Program promises to be equal to Match.
 func inDomain(b []byte, l rocev2.LinkType) bool {
@@ -45,7 +48,7 @@ func inDomain(b []byte, l rocev2.LinkType) bool {
 		}
 		for tags := 0; ; tags, ether, at = tags+1, at+2, at+4 {
 			switch {
-			case len(b) >= ether+2 && isLabels(binary.BigEndian.Uint16(b[ether:])): // a cut header can say so, too
+			case len(b) >= ether+2 && isUnreadType(binary.BigEndian.Uint16(b[ether:])): // a cut header can say so, too
 				return false
 			case len(b) < at:
 				return true

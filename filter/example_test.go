@@ -46,7 +46,7 @@ func ExampleBorder_NFT() {
 	// 		frag frag-off 0 jump first
 	// 		exthdr dst exists jump options
 	// 		meta l4proto { 4, 41, 47, 137, 143 } counter drop comment "tunnels"
-	// 		udp dport { 4789, 6081, 6635 } counter drop comment "tunnels"
+	// 		udp dport { 4789, 8472, 4790, 6081, 6635, 2152, 6080 } counter drop comment "tunnels"
 	// 	}
 	//
 	// 	# First fragments. A rule that cannot read its field does not return: a packet that ends

@@ -67,7 +67,8 @@ func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
 	e := or(and(matchValues(etherType, wire.EtherIPv4), c.expression4(ip4)),
 		and(matchValues(etherType, wire.EtherIPv6), c.expression6(ip6)))
 	if c.Selection == Flows {
-		e = or(e, matchValues(etherType, wire.EtherMPLS, wire.EtherMPLS2, wire.EtherMACControl))
+		e = or(e, matchValues(etherType, append(unreadTypes[:len(unreadTypes):len(unreadTypes)], wire.EtherMACControl,
+			wire.EtherRoCEv1)...))
 	}
 	return e
 }

@@ -23,11 +23,15 @@ var (
 
 	// The tunnels that package rocev2 looks into, besides MPLS directly after
 	// Ethernet: IPv4 and IPv6 in IP, GRE, MPLS in IP, Ethernet in IP; and over
-	// UDP VXLAN, Geneve, MPLS.
+	// UDP VXLAN, VXLAN-GPE, Geneve, MPLS, GTP-U, GUE, to their standard ports.
 	tunnelProtocols = []uint32{
 		wire.ProtoIPv4, wire.ProtoIPv6, wire.ProtoGRE, wire.ProtoMPLS, wire.ProtoEthernet,
 	}
-	tunnelPorts = []uint32{wire.PortVXLAN, wire.PortGeneve, wire.PortMPLS}
+	tunnelPorts = []uint32{wire.PortVXLAN, wire.PortVXLAN2, wire.PortGPE, wire.PortGeneve, wire.PortMPLS, wire.PortGTPU,
+		wire.PortGUE}
+
+	// The EtherTypes of headers between Ethernet and IP that the programs do not read.
+	unreadTypes = []uint32{wire.EtherMPLS, wire.EtherMPLS2, wire.EtherTimestamp, wire.EtherCSIG}
 )
 
 // The domain of the programs.
@@ -128,10 +132,11 @@ func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 		w.jumpIf(bpf.JumpEqual, wire.EtherIPv6, ipv6, next)
 		w.jumpIf(bpf.JumpEqual, wire.EtherIPv4, ipv4, next)
 		if w.border {
-			w.jumpIfAny(w.beyond, wire.EtherMPLS, wire.EtherMPLS2)
+			w.jumpIfAny(w.beyond, unreadTypes...)
 		}
 		if w.all {
-			w.jumpIfAny(w.hit, wire.EtherMPLS, wire.EtherMPLS2, wire.EtherMACControl)
+			w.jumpIfAny(w.hit, unreadTypes...)
+			w.jumpIfAny(w.hit, wire.EtherMACControl, wire.EtherRoCEv1)
 		}
 		if n == maxTags {
 			w.jumpIfAny(w.beyond, tags...)

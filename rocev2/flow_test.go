@@ -137,6 +137,41 @@ var flows = []struct {
 	{"IPv6 in Geneve", "geneve", macs + `0800`,
 		`450000640000000040110000` + sites + `c00117c100500000 000086dd00002a00`, send, sendFlow},
 
+	{"mirror of NVIDIA Spectrum", "gre-8949", macs + `0800`, `4500007800000000402f0000` + sites + `00008949` +
+		`000102030405060708090a0b0c0d0e0f101112131415` + macs + `0800`, cnp4, cnp4Flow},
+	{"mirror of NVIDIA Spectrum over IPv6, of VXLAN", "gre-8949 vxlan", macs + `86dd`, `602beef5009a2f40` + nodes +
+		`00008949 00000000000000000000000000000000000000000000` + macs + `0800` + toVTEP, send, sendFlow},
+	{"VXLAN to 8472", "vxlan", macs + `0800`, `4500006e0000000040110000` + sites + `c0012118005a0000` + vni42 + macs +
+		`0800`, cnp4, cnp4Flow},
+	{"IPv6 in VXLAN-GPE", "vxlan-gpe", macs + `0800`,
+		`450000640000000040110000` + sites + `c00112b600500000 0c000002 00002a00`, send, sendFlow},
+	{"IPv4 in VXLAN-GPE", "vxlan-gpe", macs + `0800`,
+		`450000600000000040110000` + sites + `c00112b6004c0000 0c000001 00002a00`, cnp4, cnp4Flow},
+	{"Ethernet in VXLAN-GPE", "vxlan-gpe", macs + `0800`,
+		`4500006e0000000040110000` + sites + `c00112b6005a0000 0c000003 00002a00` + macs + `0800`, cnp4, cnp4Flow},
+	{"VXLAN-GPE without Next Protocol", "vxlan-gpe", macs + `0800`,
+		`4500006e0000000040110000` + sites + `c00112b6005a0000 08000000 00002a00` + macs + `0800`, cnp4, cnp4Flow},
+	{"GTP-U", "gtpu", macs + `0800`, `450000600000000040110000` + sites + `c0010868004c0000 30ff003c 00000001`, cnp4,
+		cnp4Flow},
+	{"GTP-U with a sequence number and an extension header", "gtpu", macs + `0800`, `4500006c0000000040110000` + sites +
+		`c001086800580000 36ff0048 00000001 00010085 01100900`, send, sendFlow},
+	{"Ethernet in GTP-U over IPv6", "gtpu", macs + `86dd`, `602beef5005a1140` + nodes +
+		`c0010868005a0000 30ff004a 00000001` + macs + `0800`, cnp4, cnp4Flow},
+	{"IPv4 in GUE", "gue", macs + `0800`, `4500005c0000000040110000` + sites + `c00117c000480000 00040000`, cnp4,
+		cnp4Flow},
+	{"Ethernet in GUE with options", "gue", macs + `0800`, `450000760000000040110000` + sites +
+		`c00117c000620000 028f0000 0102030405060708` + macs + `86dd`, send, sendFlow},
+	{"IPv6 in GUE of version 1", "gue", macs + `0800`, `4500005c0000000040110000` + sites + `c00117c000480000`, send,
+		sendFlow},
+	{"Arista timestamp of 64 bits", "", macs + `d28b 0001 0010 6924810000000000 0800`, ``, cnp4, cnp4Flow},
+	{"Arista timestamp of 64 bits, version 0x11", "", macs + `d28b 0001 0011 6924810000002710 86dd`, ``, send,
+		sendFlow},
+	{"Arista timestamp of 48 bits before a tag", "", macs + `d28b 0001 0020 810000004e20 81002007 86dd`, ``, send,
+		sendFlow},
+	{"CSIG tag after a VLAN tag", "", macs + `81002007 9900b4a5 0800`, ``, cnp4, cnp4Flow},
+	{"CSIG tag in VXLAN", "vxlan", macs + `0800`,
+		`450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `9900b4a5 0800`, cnp4, cnp4Flow},
+
 	{"pseudowire with control word", "mpls", macs + `8847 3e801140 00000000` + macs + `0800`, ``, cnp4, cnp4Flow},
 	{"pseudowire with a sequence number, a tag", "mpls",
 		macs + `8847 3e800040 3e801140 00001234` + macs + `81002007 86dd`, ``, send, sendFlow},
@@ -222,6 +257,13 @@ func TestFlow(t *testing.T) {
 	}
 }
 
+// unreadByTshark are encapsulations that tshark 4.0 does not read.
+var unreadByTshark = []string{
+	"mirror of NVIDIA Spectrum", "mirror of NVIDIA Spectrum over IPv6, of VXLAN", "VXLAN to 8472",
+	"VXLAN-GPE without Next Protocol", "IPv4 in GUE", "Ethernet in GUE with options", "IPv6 in GUE of version 1",
+	"Arista timestamp of 64 bits, version 0x11", "CSIG tag after a VLAN tag", "CSIG tag in VXLAN",
+}
+
 // tshark finds the same innermost packets.
 func TestFlowTshark(t *testing.T) {
 	t.Parallel()
@@ -236,6 +278,9 @@ func TestFlowTshark(t *testing.T) {
 		}
 		if c.name == "ERSPAN type III, an IP packet" || strings.Contains(c.name, "pseudowire") {
 			continue // it does not look at the frame type; see TestPseudowireTshark
+		}
+		if slices.Contains(unreadByTshark, c.name) {
+			continue
 		}
 		last := func(field string) string {
 			all := row.All(field)
@@ -486,8 +531,7 @@ func FuzzFlow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
 		var d Datagram
-		isDatagram := d.Decode(b, o) == nil && d.DstPort != wire.PortVXLAN && d.DstPort != wire.PortGeneve &&
-			d.DstPort != wire.PortMPLS
+		isDatagram := d.Decode(b, o) == nil && !wire.IsTunnelPort(d.DstPort)
 		var flow Flow
 		if err := flow.Decode(b, o); err != nil {
 			require.Equal(t, Flow{}, flow)
@@ -500,7 +544,7 @@ func FuzzFlow(f *testing.F) {
 		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{Link: LinkIP, Cut: cut}))
 		again.Tunnels = flow.Tunnels // labels are before the outermost packet
 		require.Equal(t, flow, again)
-		mirrored := strings.Contains(flow.Tunnels.String(), "erspan") // the switch may have truncated it
+		mirrored := flow.Tunnels.mirrored() // the switch may have truncated it
 		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, Cut: cut || mirrored}))
 		flow.Outermost, flow.Tunnels = flow.IP, Tunnels{}
 		require.Equal(t, flow, again)

@@ -50,10 +50,11 @@ func (f *Frame) walk() {
 	w, b := &f.way, f.octets
 	f.near, f.far = true, false
 	w.n, w.tunnels, w.mirror = 0, Tunnels{}, 0
+	w.encapsulations = f.options.Encapsulations
 	if f.udp != 0 {
 		f.plainWalk(&w.walk)
 	} else {
-		at, version, ether, err := linkEnd(b, f.options.Link)
+		at, version, ether, err := linkEnd(b, f.options.Link, f.options.Encapsulations.csigTPID())
 		w.start(b, at, version, f.options.Cut)
 		w.ether = ether
 		if err == nil {
@@ -81,7 +82,7 @@ func (f *Frame) plainWalk(w *walk) {
 
 // single reports whether the frame is a plain one without a tunnel. Most methods need no walk for such a frame.
 func (f *Frame) single() bool {
-	return f.udp != 0 && !wire.IsTunnelPort(wire.DstPort(f.octets[f.udp:]))
+	return f.udp != 0 && !f.options.Encapsulations.isTunnelPort(wire.DstPort(f.octets[f.udp:]))
 }
 
 // outer returns the walk to the packet of the outer view.
@@ -181,14 +182,28 @@ func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
 }
 
 // VLAN returns the VLAN identifier, 0–4095, and the priority (PCP), 0–7, of the last VLAN tag in the link-layer header;
-// ok is false if there is no tag.
+// ok is false if there is no tag. Tags of other kinds, CSIG and timestamps, do not count.
 func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
-	end := f.linkEnd()
-	if end < f.options.Link.size()+4 {
+	at, end := f.options.Link.etherType(), f.linkEnd()
+	size := f.options.Link.size()
+	if at < 0 || end <= size {
 		return 0, 0, false
 	}
-	tag := be.Uint16(f.octets[end-4:])
-	return tag & 0xFFF, uint8(tag >> 13), true
+	b, csig := f.octets, f.options.Encapsulations.csigTPID()
+	for size < end {
+		n := wire.TagSize
+		switch ether := be.Uint16(b[at:]); {
+		case ether == csig:
+		case ether == wire.EtherTimestamp:
+			n = wire.TimestampSize(b[size:])
+		default:
+			tag := be.Uint16(b[size:])
+			id, priority, ok = tag&0xFFF, uint8(tag>>13), true
+		}
+		size += n
+		at = size - 2
+	}
+	return id, priority, ok
 }
 
 // Mirror returns the outermost IP packet of a frame from a mirror. This packet carries the copied frame. It ends at the
@@ -262,7 +277,7 @@ func (f *Frame) BorderPacket() []byte {
 	if f.single() {
 		return b[f.ip:len(b):len(b)]
 	}
-	w := way{border: true}
+	w := way{border: true, encapsulations: f.options.Encapsulations}
 	if f.udp != 0 { // a new walk takes less time than a copy of f.way
 		f.plainWalk(&w.walk)
 	} else {
@@ -364,7 +379,7 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 			break
 		}
 		port := be.Uint16(b[w.udp+2:])
-		if !slices.Contains(ports, port) && (f.options.Outer || !wire.IsTunnelPort(port)) {
+		if !slices.Contains(ports, port) && (f.options.Outer || !f.options.Encapsulations.isTunnelPort(port)) {
 			return 0
 		}
 	}

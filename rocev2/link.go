@@ -1,6 +1,8 @@
 package rocev2
 
 import (
+	"slices"
+
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -23,6 +25,35 @@ type DecodeOptions struct {
 	// command rocecn). By default [Frame], message.Message.Decode and the command decode them. [Packet.Decode] and
 	// [Datagram.Decode] never do, because a host is not the destination of the packets inside (D12).
 	Outer bool
+	// Encapsulations has the ports and the TPID that a network uses besides the standard ones; nil stands for none.
+	Encapsulations *Encapsulations
+}
+
+// Encapsulations configures encapsulations that the octets of a frame do not identify. It must not change while frames
+// that were decoded with it are in use.
+type Encapsulations struct {
+	VXLANPorts []uint16 // UDP destination ports of VXLAN besides 4789 and 8472
+	FOUPorts   []uint16 // UDP destination ports of IP or Ethernet directly in UDP
+	CSIGTPID   uint16   // TPID of CSIG tags; 0 stands for 0x9900
+}
+
+// csigTPID returns the TPID of CSIG tags.
+func (e *Encapsulations) csigTPID() uint16 {
+	if e == nil || e.CSIGTPID == 0 {
+		return wire.EtherCSIG
+	}
+	return e.CSIGTPID
+}
+
+// isTunnelPort reports whether a UDP destination port is that of a tunnel.
+func (e *Encapsulations) isTunnelPort(port uint16) bool {
+	switch {
+	case port == Port:
+		return false
+	case wire.IsTunnelPort(port):
+		return true
+	}
+	return e != nil && (slices.Contains(e.VXLANPorts, port) || slices.Contains(e.FOUPorts, port))
 }
 
 // A LinkType is the type of the link-layer header with which a captured packet begins.
@@ -78,6 +109,19 @@ func (l LinkType) size() int {
 	return 0
 }
 
+// etherType returns the offset of the EtherType in a header without tags, or -1 if it has none.
+func (l LinkType) etherType() int {
+	switch l {
+	case LinkEthernet:
+		return 12
+	case LinkSLL:
+		return 14
+	case LinkSLL2:
+		return 0
+	}
+	return -1
+}
+
 var (
 	errFrame = wireerr.New("rocev2", "Ethernet header",
 		"truncated: shorter than 14 octets and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
@@ -101,9 +145,9 @@ const (
 
 // linkEnd returns the end of the link-layer header of b, VLAN tags included, and the IP version that it announces.
 // With errNotIP it returns the end and the last EtherType.
-func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err error) {
+func linkEnd(b []byte, l LinkType, csig uint16) (end int, version uint8, ether uint16, err error) {
 	if l == LinkEthernet { // most frames
-		return etherEnd(b, 12, wire.EthernetSize, errFrame)
+		return etherEnd(b, 12, wire.EthernetSize, csig, errFrame)
 	}
 	switch l {
 	case LinkIP:
@@ -112,9 +156,9 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 		}
 		return 0, version, 0, nil
 	case LinkSLL:
-		return etherEnd(b, 14, sllSize, errCooked)
+		return etherEnd(b, 14, sllSize, csig, errCooked)
 	case LinkSLL2:
-		return etherEnd(b, 0, sll2Size, errCooked)
+		return etherEnd(b, 0, sll2Size, csig, errCooked)
 	case LinkNull, LinkLoop:
 		if len(b) < loopSize {
 			return 0, 0, 0, errLoopback
@@ -133,8 +177,8 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 
 // etherEnd implements linkEnd for a header of size octets with its EtherType at b[at:]. It returns the error short if
 // the header or a VLAN tag is truncated.
-func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ether uint16, err error) {
-	end, ether, ok := wire.SkipTags(b, at, size)
+func etherEnd(b []byte, at, size int, csig uint16, short error) (end int, version uint8, ether uint16, err error) {
+	end, ether, ok := wire.SkipTags(b, at, size, csig)
 	switch {
 	case !ok:
 		return 0, 0, ether, short
@@ -160,12 +204,25 @@ func familyVersion(family uint32) uint8 {
 
 // AppendReplyLink appends the link-layer header for an answer to d that is an IP packet of this version, 4 or 6. If d
 // was decoded from an Ethernet frame, the header is that of the frame, with its addresses swapped, its VLAN tags, and
-// the EtherType of the answer; otherwise AppendReplyLink appends nothing. d must have been decoded.
+// the EtherType of the answer, without CSIG tags and timestamps; otherwise AppendReplyLink appends nothing. d must have
+// been decoded.
 func (d *Datagram) AppendReplyLink(b []byte, version uint8) []byte {
-	if len(d.Link)%4 != wire.EthernetSize%4 { // not Ethernet: all other headers, and tags, are multiples of 4 octets
+	link := d.Link
+	// All other headers, and tags, are multiples of 4 octets, except some timestamps.
+	end, _, ok := wire.SkipTags(link, 12, wire.EthernetSize, wire.EtherCSIG)
+	if len(link)%4 != wire.EthernetSize%4 && (!ok || end != len(link)) {
 		return b
 	}
-	b = append(append(b, d.Link[6:12]...), d.Link[0:6]...)
-	b = append(b, d.Link[12:len(d.Link)-2]...)
+	b = append(append(b, link[6:12]...), link[0:6]...)
+	for at := 12; at+wire.TagSize < len(link); {
+		size := wire.TagSize
+		switch ether := be.Uint16(link[at:]); {
+		case wire.IsTag(ether):
+			b = append(b, link[at:at+wire.TagSize]...)
+		case ether == wire.EtherTimestamp:
+			size = wire.TimestampSize(link[at+2:])
+		}
+		at += size
+	}
 	return be.AppendUint16(b, wire.VersionEther(version))
 }

@@ -16,20 +16,31 @@ type Tunnel uint8
 
 // The tunnels.
 const (
-	ERSPAN1 Tunnel = iota + 1 // a mirrored frame directly after GRE
-	ERSPAN2                   // a mirrored frame after GRE and an ERSPAN header of type II
-	ERSPAN3                   // a mirrored frame or packet after GRE and an ERSPAN header of type III
-	GRE                       // RFC 2784, RFC 2890; not listed if it carries ERSPAN
-	VXLAN                     // RFC 7348
-	Geneve                    // RFC 8926
-	MPLS                      // RFC 3032, RFC 4023, RFC 7510, RFC 4448: one label stack, however many labels
-	SRv6                      // RFC 8986: encapsulation with a Segment Routing header, or of Ethernet in IPv6
+	ERSPAN1  Tunnel = iota + 1 // a mirrored frame directly after GRE
+	ERSPAN2                    // a mirrored frame after GRE and an ERSPAN header of type II
+	ERSPAN3                    // a mirrored frame or packet after GRE and an ERSPAN header of type III
+	GRE                        // RFC 2784, RFC 2890; not listed if it carries ERSPAN
+	VXLAN                      // RFC 7348
+	Geneve                     // RFC 8926
+	MPLS                       // RFC 3032, RFC 4023, RFC 7510, RFC 4448: one label stack, however many labels
+	SRv6                       // RFC 8986: encapsulation with a Segment Routing header, or of Ethernet in IPv6
+	GRE8949                    // a mirrored frame after GRE with protocol type 0x8949 and 22 octets (NVIDIA Spectrum)
+	VXLANGPE                   // draft-ietf-nvo3-vxlan-gpe, with IP or Ethernet
+	GTPU                       // 3GPP TS 29.281, with IP or Ethernet
+	GUE                        // draft-ietf-intarea-gue, with IP or Ethernet
+	FOU                        // IP or Ethernet directly in UDP, to a port of Encapsulations
 )
 
-var tunnelNames = [...]string{"none", "erspan1", "erspan2", "erspan3", "gre", "vxlan", "geneve", "mpls", "srv6"}
+var tunnelNames = [...]string{
+	"none", "erspan1", "erspan2", "erspan3", "gre", "vxlan", "geneve", "mpls", "srv6", "gre-8949", "vxlan-gpe", "gtpu",
+	"gue", "fou",
+}
 
 // String returns the tunnel in lower case.
 func (t Tunnel) String() string { return enumtext.Name(t, tunnelNames[:], "Tunnel") }
+
+// isMirror reports whether the tunnel carries frames that a mirror copied.
+func (t Tunnel) isMirror() bool { return t >= ERSPAN1 && t <= ERSPAN3 || t == GRE8949 }
 
 // maxTunnels is the maximum number of tunnels around a packet. Usually the limit on IP headers applies first; this one
 // limits label stacks inside label stacks.
@@ -54,11 +65,11 @@ func (t Tunnels) All() iter.Seq[Tunnel] {
 	}
 }
 
-// mirrored reports whether one of the tunnels is ERSPAN. If so, the packet is a copy, sent by a mirror, of a packet
-// that passed another node.
+// mirrored reports whether one of the tunnels is that of a mirror. If so, the packet is a copy, sent by a mirror, of a
+// packet that passed another node.
 func (t Tunnels) mirrored() bool {
 	for tunnel := range t.All() {
-		if tunnel == ERSPAN1 || tunnel == ERSPAN2 || tunnel == ERSPAN3 {
+		if tunnel.isMirror() {
 			return true
 		}
 	}

@@ -49,6 +49,8 @@ type way struct {
 	// mirrored frames.
 	border bool
 
+	encapsulations *Encapsulations // of the options of the frame; nil for the standard ones
+
 	mirror    uint8 // 0 without a mirror, otherwise 1 + index in packets of the outermost mirror's own packet
 	mirrorEnd int   // end of the octets of the outermost mirror's own IP packet
 
@@ -78,10 +80,10 @@ func (w *way) beginStop() int {
 }
 
 // carries reports whether a tunnel may begin where a walk has ended.
-func (w *walk) carries() bool {
+func (w *way) carries() bool {
 	switch {
 	case w.err == nil:
-		return wire.IsTunnelPort(w.port)
+		return w.encapsulations.isTunnelPort(w.port)
 	// compared before w.err, because comparing errors takes longer
 	case w.proto == wire.ProtoEthernet, w.proto == wire.ProtoMPLS, w.proto == wire.ProtoGRE:
 		return w.err == errNotUDP || w.err == errNotIP && wire.IsMPLS(w.ether)
@@ -120,8 +122,12 @@ func (w *walk) carriesMirror(b []byte) bool {
 	if w.proto != wire.ProtoGRE || min(w.end, w.stop)-w.udp < 4 {
 		return false
 	}
-	ether := be.Uint16(b[w.udp+2:])
-	return ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3
+	return isMirrorType(be.Uint16(b[w.udp+2:]))
+}
+
+// isMirrorType reports whether a protocol type of GRE is that of a frame copied by a mirror.
+func isMirrorType(ether uint16) bool {
+	return ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3 || ether == wire.EtherMirror8949
 }
 
 // descend continues after follow, at the tunnel that begins at its end, through every [Tunnel] down to the innermost IP
@@ -162,13 +168,7 @@ func (w *way) tunnel(b []byte) error {
 	at := w.udp
 	if w.proto == wire.ProtoUDP {
 		b = w.inside(b, at+int(w.length))
-		switch w.port {
-		case wire.PortVXLAN:
-			return w.vxlan(b, at+8)
-		case wire.PortGeneve:
-			return w.geneve(b, at+8)
-		}
-		return w.labels(b, at+8)
+		return w.tunnelInUDP(b, at+wire.UDPSize)
 	}
 	b = w.inside(b, w.end)
 	switch {
@@ -204,7 +204,7 @@ func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 
 // frame moves the walk into an Ethernet frame.
 func (w *way) frame(b []byte, at int) error {
-	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, errFrame)
+	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, w.encapsulations.csigTPID(), errFrame)
 	switch {
 	case err == nil:
 		w.reach(end, version)
@@ -239,14 +239,14 @@ func (w *way) labels(b []byte, at int) error {
 		}
 		bottom = b[at+2]&1 != 0
 	}
-	frame, short := looksLikeFrame(b, at)
+	frame, short := w.looksLikeFrame(b, at)
 	first := wire.VersionField(b[at:])
 	switch {
 	case (first == wire.IPv4 || first == wire.IPv6) && (!frame || w.fits(b, at)):
 		w.reach(at, first)
 		return nil
 	case first == 0:
-		behind, behindShort := looksLikeFrame(b, at+4)
+		behind, behindShort := w.looksLikeFrame(b, at+4)
 		if behind && (!frame || be.Uint16(b[at:]) == 0) {
 			return w.frame(b, at+4)
 		}
@@ -263,8 +263,8 @@ func (w *way) labels(b []byte, at int) error {
 
 // looksLikeFrame reports whether an Ethernet frame with IP or MPLS begins at b[at:]. short reports whether there are
 // too few octets to decide.
-func looksLikeFrame(b []byte, at int) (yes, short bool) {
-	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, errFrame)
+func (w *way) looksLikeFrame(b []byte, at int) (yes, short bool) {
+	end, version, ether, err := etherEnd(b, at+12, at+wire.EthernetSize, w.encapsulations.csigTPID(), errFrame)
 	switch {
 	case err == errNotIP:
 		return wire.IsMPLS(ether), false
@@ -357,10 +357,12 @@ func (w *way) gre(b []byte, at int) error {
 	switch {
 	case at > len(b):
 		return errGRE
-	case w.border && (ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3):
+	case w.border && isMirrorType(ether):
 		return ErrMirrored
 	case ether == wire.EtherERSPAN3:
 		return w.erspan3(b, at)
+	case ether == wire.EtherMirror8949:
+		return w.mirror8949(b, at)
 	case ether == wire.EtherERSPAN2 && flags&sequence != 0:
 		return w.erspan2(b, at)
 	}

@@ -306,7 +306,7 @@ func TestViewsAgree(t *testing.T) {
 			require.Equal(t, wiretest.Hex(t, c.flow), f.Outer().IP())
 		})
 	}
-	require.Equal(t, 24, rows)
+	require.Equal(t, 28, rows)
 }
 
 // Flows yields the name and the octets of each flow, and whether it is RoCEv2 and in a tunnel or below labels.

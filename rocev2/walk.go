@@ -134,7 +134,7 @@ func firstBranch(b []byte, link LinkType) (ip, udp, end int) {
 // from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone, after the first branch
 // has failed. It is for callers that need only the error of a walk that fails; see Frame.walk for others.
 func (w *walk) from(b []byte, o DecodeOptions) error {
-	at, version, _, err := linkEnd(b, o.Link)
+	at, version, _, err := linkEnd(b, o.Link, o.Encapsulations.csigTPID())
 	if err != nil {
 		return err
 	}
@@ -229,8 +229,7 @@ func (p *passed) carriesMirror(b []byte) bool {
 	if h.Protocol != wire.ProtoGRE {
 		return false
 	}
-	ether := be.Uint16(b[p.udp+2:])
-	return ether == wire.EtherERSPAN2 || ether == wire.EtherERSPAN3
+	return isMirrorType(be.Uint16(b[p.udp+2:]))
 }
 
 // header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and rejects fragments of

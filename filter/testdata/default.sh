@@ -11,11 +11,11 @@ ip6tables -A FORWARD -p 41 -j DROP
 ip6tables -A FORWARD -p 47 -j DROP
 ip6tables -A FORWARD -p 137 -j DROP
 ip6tables -A FORWARD -p 143 -j DROP
-ip6tables -A FORWARD -p udp -m multiport --dports 4789,6081,6635 -j DROP
+ip6tables -A FORWARD -p udp -m multiport --dports 4789,8472,4790,6081,6635,2152,6080 -j DROP
 iptables -A FORWARD -p udp -m multiport --dports 1021,1022 -j DROP
 iptables -A FORWARD -p 4 -j DROP
 iptables -A FORWARD -p 41 -j DROP
 iptables -A FORWARD -p 47 -j DROP
 iptables -A FORWARD -p 137 -j DROP
 iptables -A FORWARD -p 143 -j DROP
-iptables -A FORWARD -p udp -m multiport --dports 4789,6081,6635 -j DROP
+iptables -A FORWARD -p udp -m multiport --dports 4789,8472,4790,6081,6635,2152,6080 -j DROP

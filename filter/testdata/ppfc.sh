@@ -12,7 +12,7 @@ ip6tables -A FORWARD -p 41 -j DROP
 ip6tables -A FORWARD -p 47 -j DROP
 ip6tables -A FORWARD -p 137 -j DROP
 ip6tables -A FORWARD -p 143 -j DROP
-ip6tables -A FORWARD -p udp -m multiport --dports 4789,6081,6635 -j DROP
+ip6tables -A FORWARD -p udp -m multiport --dports 4789,8472,4790,6081,6635,2152,6080 -j DROP
 iptables -A FORWARD -p udp -m multiport --dports 1021,1022 -j DROP
 iptables -A FORWARD -p udp --dport 4791 -m bpf --bytecode '17,177 0 0 0,40 0 0 6,69 0 3 8192,128 0 0 0,28 0 0 0,53 0 10 9,80 0 0 8,21 0 7 129,128 0 0 0,28 0 0 0,53 0 4 13,80 0 0 12,69 0 2 32,72 0 0 4,21 0 1 40,6 0 0 0,6 0 0 1' -j DROP
 iptables -A FORWARD -p 4 -j DROP
@@ -20,4 +20,4 @@ iptables -A FORWARD -p 41 -j DROP
 iptables -A FORWARD -p 47 -j DROP
 iptables -A FORWARD -p 137 -j DROP
 iptables -A FORWARD -p 143 -j DROP
-iptables -A FORWARD -p udp -m multiport --dports 4789,6081,6635 -j DROP
+iptables -A FORWARD -p udp -m multiport --dports 4789,8472,4790,6081,6635,2152,6080 -j DROP

@@ -132,10 +132,10 @@ func TestReadIPPrefixes(t *testing.T) {
 
 func TestSkipTags(t *testing.T) {
 	b := octets(t, "020000000001 020000000002 8100 0064 88a8 0001 86dd 60")
-	end, ether, ok := SkipTags(b, 12, EthernetSize)
+	end, ether, ok := SkipTags(b, 12, EthernetSize, EtherCSIG)
 	require.Equal(t, []any{22, uint16(0x86DD), true}, []any{end, ether, ok})
 	for n := range 22 {
-		end, ether, ok := SkipTags(b[:n:n], 12, EthernetSize)
+		end, ether, ok := SkipTags(b[:n:n], 12, EthernetSize, EtherCSIG)
 		require.Equal(t, []any{0, uint16(0), false}, []any{end, ether, ok}, n)
 	}
 }

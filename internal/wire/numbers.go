@@ -13,6 +13,10 @@ const (
 	EtherBridged    = 0x6558 // an Ethernet frame, in GRE and Geneve
 	EtherERSPAN2    = 0x88BE // ERSPAN type II, and without sequence number type I; in GRE
 	EtherERSPAN3    = 0x22EB // ERSPAN type III; in GRE
+	EtherMirror8949 = 0x8949 // mirrors of NVIDIA Spectrum with SONiC; in GRE
+	EtherTimestamp  = 0xD28B // timestamps of Arista
+	EtherCSIG       = 0x9900 // TPID of a CSIG tag (draft-ravi-ippm-csig), unless another is configured
+	EtherRoCEv1     = 0x8915 // RoCEv1: GRH and BTH (IBTA annex A16)
 )
 
 // Protocol numbers of IPv4, which are Next Header values of IPv6.
@@ -51,6 +55,10 @@ const SegmentRouting = 4
 const (
 	PortRoCEv2 = 4791 // IBTA annex A17
 	PortVXLAN  = 4789 // RFC 7348
+	PortVXLAN2 = 8472 // VXLAN, default of Linux
+	PortGPE    = 4790 // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe)
+	PortGTPU   = 2152 // GTP-U (3GPP TS 29.281)
+	PortGUE    = 6080 // GUE (draft-ietf-intarea-gue)
 	PortGeneve = 6081 // RFC 8926
 	PortMPLS   = 6635 // RFC 7510
 	PortFCN    = 1021 // experimental (RFC 4727); fcn.Port may be another one

@@ -9,7 +9,11 @@ func DstPort(udp []byte) uint16 { return be.Uint16(udp[2:]) }
 // UDPLength returns the Length field of a UDP header: header and data in octets.
 func UDPLength(udp []byte) uint16 { return be.Uint16(udp[4:]) }
 
-// IsTunnelPort reports whether a UDP destination port is that of VXLAN, Geneve or MPLS.
+// IsTunnelPort reports whether a UDP destination port is that of VXLAN, VXLAN-GPE, Geneve, MPLS, GTP-U or GUE.
 func IsTunnelPort(port uint16) bool {
-	return port == PortVXLAN || port == PortGeneve || port == PortMPLS
+	switch port {
+	case PortVXLAN, PortVXLAN2, PortGPE, PortGeneve, PortMPLS, PortGTPU, PortGUE:
+		return true
+	}
+	return false
 }

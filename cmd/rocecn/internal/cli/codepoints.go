@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -66,13 +67,12 @@ func (p *portFlag) Set(s string) error {
 
 // CheckPort returns an error if messages cannot use a UDP port.
 func CheckPort(port uint16) error {
-	const vxlan, geneve, mpls = 4789, 6081, 6635 // UDP ports of tunnels
-	switch port {
-	case 0:
+	switch {
+	case port == 0:
 		return errors.New("want 1 to 65535")
-	case rocev2.Port:
+	case port == rocev2.Port:
 		return fmt.Errorf("%d is the port of RoCEv2", port)
-	case vxlan, geneve, mpls:
+	case wire.IsTunnelPort(port):
 		return fmt.Errorf("%d is the port of a tunnel", port)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Inputs are the inputs of a command: captures, or an interface.
@@ -22,13 +23,15 @@ type Inputs struct {
 	// Without stands for false.
 	Without func() bool
 
-	iface string // of -i
+	iface          string // of -i
+	encapsulations Encapsulations
 }
 
-// Parse parses the arguments of a command, with the flag -i among others. Unless
+// Parse parses the arguments of a command, with -i and the flags of Encapsulations among others. Unless
 // ok, the command is to end with this status.
 func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool) {
 	flags.StringVar(&i.iface, "i", "", "read this `interface` live, until an interrupt")
+	i.encapsulations.Flags(flags)
 	var err error
 	if i.Names, err = Parse(flags, args); err != nil {
 		return Unparsed(err), false
@@ -69,6 +72,8 @@ type Input struct {
 	packets capture.Reader
 	live    *live.Source // nil of a file
 	closers []io.Closer  // standard input stays open
+
+	encapsulations *rocev2.Encapsulations // of the records
 }
 
 // Open opens the file of this name, or standard input for -, and detects its format. Before each read it calls
@@ -90,9 +95,9 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 		if err != nil {
 			return nil, err
 		}
-		return &Input{packets: in, live: in, closers: []io.Closer{in}}, nil
+		return &Input{packets: in, live: in, closers: []io.Closer{in}, encapsulations: i.encapsulations.Options()}, nil
 	}
-	in, octets := new(Input), i.Stdin
+	in, octets := &Input{encapsulations: i.encapsulations.Options()}, i.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -130,6 +135,13 @@ func (in *Input) Next(r *capture.Record) error {
 		return io.EOF
 	}
 	return err
+}
+
+// Options returns the options to decode a record of in.
+func (in *Input) Options(r *capture.Record) rocev2.DecodeOptions {
+	o := r.Options()
+	o.Encapsulations = in.encapsulations
+	return o
 }
 
 // Dropped returns the number of packets of a live capture that the kernel has dropped so far.

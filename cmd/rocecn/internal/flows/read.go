@@ -189,7 +189,7 @@ func (s *source) findPackets() {
 			b.unknown = true
 			r.Data = nil
 		}
-		b.records = append(b.records, record{r.Data, r.Time, r.Options()})
+		b.records = append(b.records, record{r.Data, r.Time, s.in.Options(&r)})
 		if len(b.records) == maxBatch {
 			s.handOn()
 		}

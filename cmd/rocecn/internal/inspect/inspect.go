@@ -16,7 +16,8 @@ import (
 )
 
 const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-option-types N[,N]] [-fcn-port N]
-                      [-proxy-port N] [-proxy-family 4|6] [-i INTERFACE | FILE…]
+                      [-proxy-port N] [-proxy-family 4|6] [-vxlan-port N] [-fou-port N] [-csig-tpid N]
+                      [-i INTERFACE | FILE…]
 FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
 `
 
@@ -99,7 +100,7 @@ func (i *inspector) readCapture(ctx context.Context, name string) error {
 		} else if err != nil {
 			return errors.Join(err, i.flush())
 		}
-		f := i.decoder.decodeRecord(&r)
+		f := i.decoder.decodeRecord(&r, in.Options(&r))
 		f.frame = frame
 		if len(i.inputs.Names) > 1 {
 			f.file = name

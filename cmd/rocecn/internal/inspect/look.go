@@ -58,14 +58,14 @@ type recordDecoder struct {
 var errLinkType = errors.New("link type not supported")
 
 // decodeRecord decodes a packet of a capture. It keeps the fields file and frame of the finding.
-func (l *recordDecoder) decodeRecord(r *capture.Record) *finding {
+func (l *recordDecoder) decodeRecord(r *capture.Record, o rocev2.DecodeOptions) *finding {
 	f := &l.finding
 	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
 	if !r.Supported() {
 		f.kind, f.err = message.KindOther, errLinkType
 		return f
 	}
-	m, o := &l.message, r.Options()
+	m := &l.message
 	o.Outer = l.outer
 	f.walked = &l.frame
 	f.walked.Decode(r.Data, o)

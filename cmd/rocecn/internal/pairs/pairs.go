@@ -92,7 +92,7 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 			return err
 		}
 		r.packets++
-		if r.decodeRecord(&record) {
+		if r.decodeRecord(&record, in.Options(&record)) {
 			r.table.observe(&r.packet, record.Time)
 		} else if record.Supported() {
 			if need := message.SnapLength(&r.frame, message.Config{NoFCN: true, NoProxy: true}); need > 0 {
@@ -103,11 +103,10 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 }
 
 // decodeRecord reports whether the record is a RoCEv2 packet, or contains one in a tunnel.
-func (r *reader) decodeRecord(record *capture.Record) bool {
+func (r *reader) decodeRecord(record *capture.Record, o rocev2.DecodeOptions) bool {
 	if !record.Supported() {
 		return false
 	}
-	o := record.Options()
 	o.Outer = r.outer
 	r.frame.Decode(record.Data, o) // InnerPacket returns the same error
 	return r.frame.Inner().Packet(&r.packet) == nil
