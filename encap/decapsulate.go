@@ -18,16 +18,24 @@ var (
 	errNotTunnelled = wireerr.New("encap", "frame", "does not carry a tunnel", wireerr.Other)
 )
 
-// Decapsulate appends the innermost packet of a frame, of IPv4 or IPv6, as the node at the end of its tunnels forwards
-// it: its ECN field is made of those of all IP headers (RFC 6040 section 4.2, [rocev2.Frame.DecapsulateECN]), and the
-// header checksum of IPv4 is updated. The ICRC does not cover the field. Everything else is unchanged, the hop limit
-// too. Tunnels of every kind in [rocev2.Tunnels], MPLS labels directly after the link-layer header included, and IP in
-// IP count, also in one another; the headers of a mirror do not mark the packet. Octets after the packet are left out.
+// Decapsulate appends the innermost IPv4 or IPv6 packet of a frame to b, as the
+// node at the end of all its tunnels forwards it. The ECN field is computed
+// from those of all IP headers (RFC 6040 section 4.2,
+// [rocev2.Frame.DecapsulateECN]), and the IPv4 header checksum is updated. All
+// other octets are unchanged, including the hop limit and the ICRC, which does
+// not cover the ECN field. Octets after the packet are omitted.
 // [DecapsulateFrame] keeps the inner Ethernet header.
 //
-// The error is [ErrCongested] if the packet is to be dropped. It matches rocecn.ErrOther as well if the frame has no
-// tunnel, rocecn.ErrMalformed if the innermost tunnel does not carry an IP packet, and rocecn.ErrTruncated if octets of
-// the packet are missing. On error, Decapsulate returns b as it was.
+// Decapsulate removes all tunnels of [rocev2.Tunnels], IP in IP, and MPLS
+// labels directly after the link-layer header, also nested. The ECN fields of
+// the headers of a mirror have no effect.
+//
+// The error is one of these; b is then returned unchanged:
+//   - [ErrCongested]: the packet must be dropped
+//   - matches rocecn.ErrOther: the frame has no tunnel
+//   - matches rocecn.ErrMalformed: the innermost tunnel does not carry an IP
+//     packet
+//   - matches rocecn.ErrTruncated: octets of the packet are missing
 func Decapsulate(b []byte, f *rocev2.Frame) ([]byte, error) {
 	if !f.Tunnelled() && f.Tunnels().Len() == 0 {
 		return b, errNotTunnelled
@@ -46,9 +54,10 @@ func Decapsulate(b []byte, f *rocev2.Frame) ([]byte, error) {
 	return out, nil
 }
 
-// DecapsulateFrame is Decapsulate for the innermost Ethernet frame: it appends the frame's header, with its VLAN tags,
-// before the packet. MPLS labels between the two are left out, and the EtherType is that of the packet. A packet that
-// is not in an Ethernet frame gives an error of rocecn.ErrOther.
+// DecapsulateFrame is like [Decapsulate], but appends the innermost Ethernet
+// frame: its Ethernet header with the VLAN tags, then the packet. It omits MPLS
+// labels between the two and sets the EtherType to that of the packet. If the
+// packet is not in an Ethernet frame, the error matches rocecn.ErrOther.
 func DecapsulateFrame(b []byte, f *rocev2.Frame) ([]byte, error) {
 	ethernet := f.Inner().EthernetHeader()
 	if ethernet == nil {

@@ -1,17 +1,21 @@
-// Package encap puts IP packets into tunnels, IP in IPv6, SRv6 and VXLAN, and
-// takes packets out of tunnels of any kind.
-//
-// The ingress PE of FCN section 4.1 encapsulates each packet so: the outer flow
-// label is the one that the PE gave the flow, the outer ECN field is the inner one
-// (RFC 6040 section 4.1, normal mode), and the packet is not changed. The DSCP is
-// copied too, since it selects the queue that RoCEv2 needs.
+// Package encap encapsulates IP packets in tunnels and decapsulates them. A
+// [Tunnel] appends the outer headers of IP in IPv6 ([IPInIPv6]), SRv6 ([SRv6])
+// or VXLAN ([VXLAN]) to a slice, then the packet, which is unchanged:
 //
 //	var tunnel encap.Tunnel = &encap.IPInIPv6{Src: pe, Dst: egress}
 //	outer, err := tunnel.Append(buf[:0], packet, label)
 //
-// The outer hop limit is 64. Nothing is fragmented: the path must have room for the
-// outer headers; their length is the Overhead of the tunnel. [Decapsulate] is the other
-// end of a tunnel.
+// It is for the ingress PE of FCN section 4.1. The outer flow label is the
+// label that the PE has assigned to the flow. The outer ECN field is a copy of
+// the inner one (RFC 6040 section 4.1, normal mode), and so is the DSCP,
+// because it selects the queue for RoCEv2. The outer hop limit is 64.
+//
+// No packet is fragmented: the path MTU must include the Overhead of the
+// tunnel.
+//
+// [Decapsulate] and [DecapsulateFrame] return the packet or the frame inside
+// tunnels of all kinds that package rocev2 decodes, with the ECN field of RFC
+// 6040 section 4.2.
 package encap
 
 import (
@@ -25,14 +29,16 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Tunnel puts packets into other ones.
+// A Tunnel encapsulates IP packets.
 type Tunnel interface {
-	// Append appends to b the outer packet that carries inner, a whole IPv4 or
-	// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header.
-	// Octets after the length that inner's own header gives, such as the padding of
-	// a short Ethernet frame, are left out; with fewer octets than that the error is
-	// one of rocecn.ErrTruncated. On error it returns b as it was. inner must not lie
-	// in the free capacity of b.
+	// Append appends to b the outer packet that carries inner, a complete IPv4
+	// or IPv6 packet. label is the flow label of the outermost IPv6 header, 20
+	// bits. Append omits octets after the end that the length field of inner
+	// gives, such as the padding of a short Ethernet frame. The error matches
+	// rocecn.ErrTruncated if inner is shorter than its length field,
+	// rocecn.ErrMalformed if it is not an IP packet, and rocecn.ErrRange if a
+	// value does not fit; b is then returned unchanged. inner must not be in
+	// the free capacity of b.
 	Append(b, inner []byte, label uint32) ([]byte, error)
 	// Overhead returns the number of octets that Append adds to a packet.
 	Overhead() int
@@ -95,8 +101,8 @@ func cutPacket(inner []byte) (packet []byte, proto uint8, ether uint16, class ui
 	return inner[:n], proto, wire.VersionEther(version), wire.TrafficClass(inner), nil
 }
 
-// check returns why an outer IPv6 header cannot have these values, with n octets
-// after it, or nil.
+// check returns an error if an outer IPv6 header cannot have these values, with
+// n octets after it.
 func check(src, dst netip.Addr, label uint32, n int) error {
 	if !usable(src) || !usable(dst) {
 		return errAddress

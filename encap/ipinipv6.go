@@ -6,12 +6,12 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 )
 
-// IPInIPv6 is IP in IPv6 (RFC 2473):
+// IPInIPv6 is the tunnel IP in IPv6 (RFC 2473):
 //
 //	IPv6: flow label, Next Header 4 or 41 | the packet
 type IPInIPv6 struct {
-	Src netip.Addr // this node
-	Dst netip.Addr // the node where the tunnel ends
+	Src netip.Addr // address of this node, IPv6
+	Dst netip.Addr // address of the end of the tunnel, IPv6
 }
 
 // Append implements [Tunnel].

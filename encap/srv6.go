@@ -7,8 +7,8 @@ import (
 )
 
 // SRv6 is the encapsulation of Segment Routing over IPv6 (RFC 8986 section 5):
-// H.Encaps, H.Encaps.Red where Reduced is set, and both with L2 for Ethernet
-// frames.
+// H.Encaps, or H.Encaps.Red if Reduced is set; H.Encaps.L2 or H.Encaps.L2.Red if
+// Ethernet is set.
 //
 //	IPv6: flow label, destination the first segment | Segment Routing header | the packet, or its frame
 //
@@ -24,16 +24,16 @@ import (
 //	~        Segment List[Last Entry]: the first segment            ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Reduced leaves the first segment out of the list, as it stands in the IPv6
-// header already, and the Segment Routing header out where the list is empty.
+// With Reduced the list omits the first segment, because it is the destination in
+// the IPv6 header. If the list is then empty, there is no Segment Routing header.
 type SRv6 struct {
-	Src      netip.Addr   // this node
-	Segments []netip.Addr // in the order of travel, 1 to 127
-	Reduced  bool
-	// Ethernet is the header of the frame that the packet travels in: MAC
-	// addresses, tags and an EtherType, which Append replaces by that of the
-	// packet. It is empty where the packet travels without a frame, to the
-	// behaviours End.DT4, End.DT6, End.DX4 and End.DX6; End.DX2 takes a frame.
+	Src      netip.Addr   // address of this node, IPv6
+	Segments []netip.Addr // segments in the order of travel, 1 to 127
+	Reduced  bool         // omits the first segment from the Segment Routing header
+	// Ethernet is the header of the inner Ethernet frame: MAC addresses, VLAN tags
+	// and an EtherType, which Append replaces with that of the packet. It is for the
+	// behaviour End.DX2. If it is empty, the packet follows without a frame, for the
+	// behaviours End.DT4, End.DT6, End.DX4 and End.DX6.
 	Ethernet []byte
 }
 
@@ -86,7 +86,7 @@ func (t *SRv6) Overhead() int {
 	return n
 }
 
-// listed returns the segments that stand in the Segment List, in the order of
+// listed returns the segments in the Segment List, in the order of
 // travel.
 func (t *SRv6) listed() []netip.Addr {
 	if t.Reduced && len(t.Segments) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// VXLAN is VXLAN (RFC 7348 section 5) over IPv6 or IPv4:
+// VXLAN is the tunnel VXLAN (RFC 7348 section 5) over IPv6 or IPv4:
 //
 //	IPv6 or IPv4 | UDP, destination port 4789 | VXLAN header | Ethernet header | the packet
 //
@@ -23,17 +23,16 @@ import (
 //	|           VXLAN Network Identifier            |   Reserved    |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// The UDP source port, 49152 to 65535, is made of the flow label, so it differs
-// between flows as the label does. Over IPv4, which has no flow label, the label
-// is used for the port alone; the UDP checksum is 0 and Don't Fragment is set, as
-// RFC 7348 wants it. Over IPv6 the UDP checksum is computed.
+// The UDP source port, 49152 to 65535, is computed from the flow label, so flows
+// with different labels mostly have different ports. Over IPv4, which has no flow
+// label, the label determines only the port, the UDP checksum is 0 and Don't
+// Fragment is set, as RFC 7348 requires. Over IPv6 the UDP checksum is computed.
 type VXLAN struct {
 	Src netip.Addr // address of this node
 	Dst netip.Addr // address of the end of the tunnel, of the family of Src
 	VNI uint32     // 24 bits
-	// Ethernet is the header of the frame in which the packet travels: MAC
-	// addresses, tags and an EtherType, which Append replaces by that of the
-	// packet.
+	// Ethernet is the header of the inner Ethernet frame: MAC addresses, VLAN tags
+	// and an EtherType, which Append replaces with that of the packet.
 	Ethernet []byte
 }
 
