@@ -1,5 +1,6 @@
-// Package capture reads and writes pcap and pcapng captures. It also reads those
-// that are packed with gzip:
+// Package capture reads and writes capture files in the formats pcap and
+// pcapng. It also reads files compressed with gzip. [File] yields the packets
+// of a file, each with the options for decoding it:
 //
 //	var f rocev2.Frame
 //	for r, err := range capture.File("trace.pcapng") {
@@ -12,26 +13,26 @@
 //		}
 //	}
 //
-// [Open] reads from anything else than a file. [Writer] writes pcap, [PcapngWriter]
-// pcapng. There is no limit on the length of a capture, and reading does not
-// allocate for each packet. A damaged or truncated file is never taken for a
-// complete one: the error names the record and the octet.
+// [Open] reads from an io.Reader. [Writer] writes pcap, [PcapngWriter] pcapng.
+// A capture may have any length, and reading does not allocate for each packet.
+// A damaged or truncated file is never taken for a complete one: the error
+// gives the number of the record and the offset in octets.
 //
 // # Why not gopacket/pcapgo
 //
-// A capture is untrusted input, and the readers of pcapgo 1.1.19 do not withstand
-// a damaged one:
+// A capture is untrusted input, and the readers of pcapgo 1.1.19 do not
+// withstand a damaged one:
 //
-//   - NgReader returns io.EOF for a file truncated anywhere, allocates up to the
-//     4 GiB of a length field, divides by zero on a time resolution of 2^-64, and
-//     rounds binary resolutions.
-//   - Reader rejects packets longer than the snap length, panics on 32-bit machines
-//     if a length is negative there, and returns io.EOF for a file truncated right
-//     after a record header.
+//   - NgReader returns io.EOF for a file truncated anywhere, allocates up to
+//     the 4 GiB of a length field, divides by zero on a time resolution of
+//     2^-64, and rounds binary resolutions.
+//   - Reader rejects packets longer than the snap length, panics on 32-bit
+//     machines if a length is negative there, and returns io.EOF for a file
+//     truncated right after a record header.
 //   - Both keep only 8 bits of the link type, and each reads one format only.
 //
-// Its writer imports the layers of gopacket, which add 2.7 ms to the start of each
-// program.
+// Its writer imports the layers of gopacket, which add 2.7 ms to the start of
+// each program.
 package capture
 
 import (
@@ -66,8 +67,8 @@ type Record struct {
 	Data    []byte        // octets that were captured
 	OrigLen uint32        // length on the wire, in octets
 	Time    time.Time     // in UTC; the zero time if the capture has none
-	Unit    time.Duration // of Time: time.Microsecond, or time.Nanosecond where the capture is finer
-	Link    uint32        // link type of Data: LINKTYPE_ of https://www.tcpdump.org/linktypes.html
+	Unit    time.Duration // unit of Time: time.Microsecond, or time.Nanosecond if the capture is finer
+	Link    uint32        // link type of Data, a number of https://www.tcpdump.org/linktypes.html
 	// A packet in an ERF record (LINKTYPE_ERF), as capture cards of Endace write them, has the link type of the packet,
 	// Ethernet or Raw, and Data and OrigLen are those of the packet. OrigLen then counts the frame check sequence, and
 	// Data may end with it.
@@ -75,16 +76,17 @@ type Record struct {
 
 // Link types for writing captures.
 const (
-	Ethernet uint32 = 1
-	Raw      uint32 = 101 // bare IP packets
+	Ethernet uint32 = 1   // Ethernet frames
+	Raw      uint32 = 101 // IP packets without a link-layer header
 )
 
 // Cut reports whether the snap length truncated Data. See rocev2.DecodeOptions.
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
-// Supported reports whether package rocev2 can decode packets of this link type:
-// Ethernet, IP, or the pseudo-header of a Linux cooked or BSD loopback capture. Ethernet and IP in ERF records are
-// Ethernet and IP.
+// Supported reports whether package rocev2 can decode packets of this link
+// type: Ethernet, IP, or the pseudo-header of a Linux cooked or BSD loopback
+// capture. The packets of ERF records, as Endace cards write them, have link
+// type Ethernet or Raw.
 func (r *Record) Supported() bool {
 	_, ok := rocev2.LinkTypeOf(r.Link)
 	return ok
@@ -110,7 +112,8 @@ type Reader interface {
 }
 
 // File yields the packets of a capture file. The Record and its Data are valid
-// until the next one. An error ends it, and comes with a nil Record.
+// until the next iteration. If the file cannot be opened or is damaged, File
+// yields a nil Record with the error, and ends.
 func File(name string) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		f, err := os.Open(name)
@@ -135,7 +138,9 @@ func File(name string) iter.Seq2[*Record, error] {
 	}
 }
 
-// All yields the packets of a Reader as [File] does those of a file.
+// All yields the packets of in. The Record and its Data are valid until the
+// next iteration. If in returns an error other than io.EOF, All yields a nil
+// Record with this error, and ends.
 func All(in Reader) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		var r Record
@@ -153,14 +158,16 @@ func All(in Reader) iter.Seq2[*Record, error] {
 	}
 }
 
-// Open reads the header of a capture: pcap or pcapng, of either byte order, packed
-// with gzip or not. Anything else is an error, and so is an empty input.
+// Open reads the header of a capture and returns a Reader of its packets. The
+// capture is pcap or pcapng, in either byte order, compressed with gzip or not.
+// For other input and for an empty one Open returns an error.
 func Open(r io.Reader) (Reader, error) { return OpenBlocks(r, nil) }
 
-// OpenBlocks is Open for programs that keep packets without copying them. It
-// reads into blocks of memory that it gets from block, of any length. It writes a
-// block only once, so that the Data of every record stays valid, until the program
-// itself gives a block again. A packet longer than a block gets memory of its own.
+// OpenBlocks is like [Open], for programs that keep packets without copying
+// them. The Reader reads into blocks of memory that it gets from the function
+// block; they may have any length. It writes each block once and never reuses
+// it, so the Data of every record stays valid until block returns the same
+// memory again. A packet longer than a block gets memory of its own.
 func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
 	o := octets{in: &window{src: r}}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
@@ -242,7 +249,7 @@ func (o *octets) skip(n int64) error {
 	return nil
 }
 
-// fail says where the capture is damaged.
+// fail adds the position in the capture to an error.
 func (o *octets) fail(err error) error {
 	unpacked := ""
 	if o.unpacked {

@@ -21,12 +21,12 @@ type PcapngWriter struct {
 	buf        []byte
 }
 
-// An Interface describes where packets of a pcapng capture come from.
+// Interface is the description of an interface in a pcapng capture.
 type Interface struct {
-	Link    uint32        // LINKTYPE_ of its packets, 16 bits
-	Name    string        // such as "eth0"; "" writes none
-	Comment string        // "" writes none
-	Unit    time.Duration // of time stamps: time.Nanosecond, which 0 stands for, or time.Microsecond
+	Link    uint32        // link type of the packets, 16 bits: see Record
+	Name    string        // name, such as "eth0"; omitted if empty
+	Comment string        // comment; omitted if empty
+	Unit    time.Duration // unit of time stamps: time.Nanosecond or time.Microsecond; 0 stands for time.Nanosecond
 }
 
 // Options of pcapng blocks that are written.
@@ -45,7 +45,8 @@ var (
 	errNoInterface = errors.New("interface that AddInterface did not return")
 )
 
-// NewPcapngWriter writes the header of the section.
+// NewPcapngWriter returns a PcapngWriter and writes the header of the section
+// to w.
 func NewPcapngWriter(w io.Writer) (*PcapngWriter, error) {
 	p := &PcapngWriter{w: w}
 	p.begin(blockSection)
@@ -56,8 +57,9 @@ func NewPcapngWriter(w io.Writer) (*PcapngWriter, error) {
 	return p, p.end()
 }
 
-// AddInterface writes the description of an interface and returns its number, for Write. A link type over 16 bits, a
-// unit other than the two, and texts over 65532 octets are errors, and nothing is written.
+// AddInterface writes the description of an interface and returns its number,
+// which Write needs. It returns an error and writes nothing if the link type
+// exceeds 16 bits, the unit is another one, or a text exceeds 65532 octets.
 func (p *PcapngWriter) AddInterface(i Interface) (number int, err error) {
 	resolution := byte(9) // 10^-9 s
 	switch i.Unit {
@@ -89,10 +91,13 @@ func (p *PcapngWriter) AddInterface(i Interface) (number int, err error) {
 	return len(p.interfaces) - 1, nil
 }
 
-// Write writes a packet of an interface, with a comment unless that is "". Link and Unit of the record do not matter.
-// An OrigLen below the length of Data, such as 0, stands for that length. A time before 1970, or with a number of units
-// since then that exceeds 63 bits (in nanoseconds from April 2262 on), is written as 0. Data of more than 256 KiB,
-// which no reader accepts, a comment over 65532 octets and an unknown interface are errors, and nothing is written.
+// Write writes a packet of the interface with this number, and a comment unless
+// it is empty. It ignores Link and Unit of the record. If OrigLen is below the
+// length of Data, Write writes that length instead. A time before 1970 is
+// written as 0, and so is one of more than 63 bits in the unit of the interface
+// (in nanoseconds from April 2262 on). Write returns an error and writes
+// nothing if Data exceeds 256 KiB, which no reader accepts, the comment exceeds
+// 65532 octets, or the interface is unknown.
 func (p *PcapngWriter) Write(number int, r *Record, comment string) error {
 	switch {
 	case number < 0 || number >= len(p.interfaces):

@@ -61,7 +61,7 @@ func (w *window) fill() {
 // Discard steps over n octets that were peeked at.
 func (w *window) Discard(n int) { w.r += n }
 
-// Read is that of io.Reader, for gzip.
+// Read implements io.Reader, for gzip.
 func (w *window) Read(b []byte) (int, error) {
 	if _, err := w.Peek(1); err != nil {
 		return 0, err
@@ -71,7 +71,8 @@ func (w *window) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// ReadByte is that of io.ByteReader: with it gzip reads no further than it must.
+// ReadByte implements io.ByteReader, so that gzip does not read further than it
+// must.
 func (w *window) ReadByte() (byte, error) {
 	b, err := w.Peek(1)
 	if err != nil {

@@ -44,9 +44,10 @@ func NewWriter(w io.Writer, link uint32, unit time.Duration) (*Writer, error) {
 
 var le = binary.LittleEndian
 
-// Write writes a packet and ignores its Link and Unit. An OrigLen below the length of
-// Data, such as 0, stands for that length. A time before 1970 or after 2106 is written
-// as 0. If Data has more than 256 KiB, Write returns an error and writes nothing.
+// Write writes a packet. It ignores Link and Unit of the record. If OrigLen is
+// below the length of Data, Write writes that length instead. A time before
+// 1970 or after 2106 is written as 0. If Data exceeds 256 KiB, Write returns an
+// error and writes nothing.
 func (w *Writer) Write(r *Record) error {
 	if len(r.Data) > maxPacket {
 		return errPacket
