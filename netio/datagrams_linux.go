@@ -36,9 +36,10 @@ const maxData = 64 << 10
 
 var errGroup = errors.New("the address of a multicast group")
 
-// ListenUDP receives datagrams to an address as in "[::]:1021", IPv4 ones too if
-// the IP address is :: or left out. A name is looked up. The address of a multicast
-// group is refused.
+// ListenUDP returns a source of the datagrams to an address and port, such as
+// "[::]:1021" or "192.0.2.1:1021"; the host may be a name. If the address is ::
+// or empty, datagrams over IPv4 arrive as well. A multicast address is an
+// error.
 func ListenUDP(address string) (SocketSource, error) {
 	at, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
@@ -75,9 +76,10 @@ func ListenUDP(address string) (SocketSource, error) {
 	return newDatagrams(fd, netip.AddrPortFrom(local.Addr().Unmap(), local.Port()), false)
 }
 
-// ListenICMPv6 receives ICMPv6 messages of these types, of all if there are none,
-// to one of this host's addresses, to any of them if it is ::. The zone of a
-// link-local one is the name or number of its interface. That needs CAP_NET_RAW.
+// ListenICMPv6 returns a source of the ICMPv6 messages of these types, or of
+// all types if there are none. address is one of this host, or :: for all of
+// them. A link-local address needs a zone, the name or index of its interface.
+// ListenICMPv6 needs CAP_NET_RAW.
 func ListenICMPv6(address netip.Addr, types ...uint8) (SocketSource, error) {
 	zone, err := zoneID(address.Zone())
 	if err != nil {

@@ -17,9 +17,9 @@ type udpSink struct {
 	failed        atomic.Uint64
 }
 
-// DialUDP opens a sink for datagrams to an address as in "[::1]:1021", with this
-// DSCP, 0 to 63, and hop limit, 1 to 255. A name is looked up. It works on every
-// system, and needs no rights.
+// DialUDP returns a sink for datagrams to an address and port, such as
+// "[::1]:1021"; the host may be a name. dscp is 0 to 63 and hopLimit 1 to 255.
+// It works on every system and needs no privileges.
 func DialUDP(address string, dscp, hopLimit uint8) (SocketSink, error) {
 	to, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {

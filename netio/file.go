@@ -15,7 +15,8 @@ type fileSource struct {
 	stopped bool
 }
 
-// OpenFile returns the packets of a pcap or pcapng capture, one at a time.
+// OpenFile returns a source of the packets of a pcap or pcapng capture. Each
+// Read returns one packet.
 func OpenFile(r io.Reader) (FileSource, error) {
 	in, err := capture.Open(r)
 	if err != nil {

@@ -1,11 +1,25 @@
-// Package netio receives packets from Linux and sends them, for programs that run the roles of node/… on real
-// interfaces.
+// Package netio receives packets from Linux and sends them, for programs that
+// run the roles of node/… on real interfaces.
 //
-// Every [Source] returns complete packets, in the same form as a capture file: the packets of an interface
-// ([OpenPackets]), of a UDP port ([ListenUDP]) or of ICMPv6 ([ListenICMPv6]), with IP headers rebuilt from the metadata
-// of the kernel, and the packets of a file ([OpenFile]). So one way of decoding serves them all. [Run], or a [Poll] if
-// the program wants to ask for packets, reads several sources in one goroutine: a role, which is not safe for
-// concurrent use, then needs no mutex.
+// A [Source] returns complete packets, each with its link type as in a capture
+// file, so a program decodes all of them in the same way:
+//
+//   - [OpenPackets]: the packets of an interface
+//   - [ListenUDP]: the datagrams to a UDP port, with IP and UDP headers rebuilt
+//     from the metadata of the kernel
+//   - [ListenICMPv6]: ICMPv6 messages, with rebuilt IP headers
+//   - [OpenFile]: the packets of a capture file
+//
+// A [Sink] sends:
+//
+//   - [OpenRaw]: IP packets that the kernel routes
+//   - [OpenPort]: IP packets or frames on one interface
+//   - [DialUDP]: the data of UDP datagrams
+//   - [FileSource]: packets to a capture file
+//
+// [Run] reads several sources in one goroutine, so that a role, which is not
+// safe for concurrent use, needs no mutex. [Loop] also calls a function at
+// intervals, and [Poll] lets the program ask for packets.
 //
 //	err := netio.Run(ctx, out, func(b []byte, _ int, p *netio.Packet) []byte {
 //		frame.Decode(p.Data, p.Options())
@@ -13,12 +27,8 @@
 //		return b
 //	}, traffic, messages)
 //
-// A [Sink] sends: IP packets that the kernel routes ([OpenRaw]), packets out of one
-// interface ([OpenPort]), the data of UDP datagrams ([DialUDP]), or into a file
-// ([FileSource]). Reading and sending allocate nothing.
-//
-// On other systems only files and DialUDP work: the other functions return
-// errors.ErrUnsupported.
+// Reading and sending do not allocate. On other systems only OpenFile and
+// DialUDP work; the other functions return errors.ErrUnsupported.
 //
 // Experimental: this package may change in a minor release.
 package netio
@@ -37,17 +47,17 @@ import (
 
 // A Packet is one packet of a [Source].
 type Packet struct {
-	// The frame or packet, time stamp and link type. A VLAN tag that the kernel
-	// took away is back in the frame.
+	// Record is the frame or IP packet with its time and link type. A frame has the
+	// VLAN tag that the kernel had removed from it.
 	capture.Record
-	Interface int  // number of the interface where it came in or went out, 0 where that is not known
-	Outgoing  bool // this host sends it
+	Interface int  // index of the interface that received or sent the packet, or 0 if unknown
+	Outgoing  bool // the packet is sent by this host
 
 	// Metadata from a source of congested packets; the sources of this package leave it 0.
-	Egress     int    // number of the interface where it goes out, 0 where that is not known
-	Depth      uint64 // octets in the queue where it waits, with DepthKnown
-	DepthKnown bool
-	Origin     Origin
+	Egress     int    // index of the interface that will send the packet, or 0 if unknown
+	Depth      uint64 // octets in the queue of the packet; valid if DepthKnown is set
+	DepthKnown bool   // Depth is known
+	Origin     Origin // reason for which the source returns the packet
 }
 
 // Origin is the reason for which a source returns a packet.
@@ -55,23 +65,25 @@ type Origin uint8
 
 // Values of Origin.
 const (
-	OriginSeen    Origin = iota // it was on an interface or in a capture, or came to a socket
-	OriginQueued                // it waits in a queue of this host
-	OriginSampled               // the kernel or the switch hardware sampled it, maybe because it was marked
-	OriginLogged                // a rule of the packet filter has logged it
+	OriginSeen    Origin = iota // packet on an interface, in a capture or from a socket
+	OriginQueued                // packet in a queue of this host
+	OriginSampled               // packet sampled by the kernel or the switch hardware, maybe because it was marked
+	OriginLogged                // packet logged by a rule of the packet filter
 )
 
-// A Source gives packets. It is read by one goroutine; Lost may be called by any.
+// A Source returns packets. One goroutine reads it; any goroutine may call
+// Lost.
 type Source interface {
-	// Read returns the packets that are there now, without waiting: some, in
-	// their order, or none. They are valid until it is called again. At the end,
-	// and when all is read that came before Stop, the error is io.EOF. After an
-	// error that is [ErrAway] it may be called again.
+	// Read returns the packets that have arrived, in order of arrival, without
+	// waiting; there may be none. They are valid until the next call. At the
+	// end of the input, and after Stop once all earlier packets are read, the
+	// error is io.EOF. After [ErrAway] Read may be called again; after another
+	// error it must not.
 	Read() ([]Packet, error)
-	// Stop ends the source: nothing that comes from now on is given.
+	// Stop ends the source: Read returns no packet that arrives later.
 	Stop() error
-	// FD returns the file descriptor that becomes readable when there is
-	// something to read, -1 if there always is.
+	// FD returns a file descriptor that becomes readable when packets arrive,
+	// or -1 if Read never needs to wait.
 	FD() int
 	// Lost returns the number of packets that arrived but were dropped, because they were not read fast enough.
 	Lost() uint64
@@ -90,26 +102,29 @@ type InterfaceSource interface {
 // that arrived, other fields are not.
 type SocketSource interface {
 	Source
-	// Local returns the address and port that datagrams are received at.
+	// Local returns the address and port at which the socket receives.
 	Local() netip.AddrPort
 }
 
-// A FileSource is a [Source] of the packets of a capture, for tests.
+// A FileSource is a [Source] of the packets of a capture file, for tests and
+// experiments.
 type FileSource interface {
 	Source
-	// Sink returns a sink for the answers to the packets of the source. It writes a pcap capture of this link type,
-	// [capture.Ethernet] or [capture.Raw], in which each packet has the time of the last packet that was read.
+	// Sink returns a sink that writes a pcap capture of this link type to w,
+	// [capture.Ethernet] or [capture.Raw]. Each packet has the time of the last packet
+	// that was read from the source, such as the packet that it answers.
 	Sink(w io.Writer, link uint32) (Sink, error)
 }
 
-// A Sink sends packets. It never waits: packets for which the kernel has no buffer space are lost, since a late
-// notification is worth nothing.
+// A Sink sends packets. It never waits: if the kernel has no buffer space, the
+// packet is lost, because a late notification is useless.
 type Sink interface {
-	// Send takes a packet, which may be changed as soon as it returns, and sends
-	// it at the latest when Flush is called.
+	// Send queues a packet, which the caller may then change. The packet is
+	// sent at the latest when Flush is called.
 	Send(packet []byte) error
-	// Flush sends the packets that Send has accepted. A packet that cannot be sent does not keep the others back; the
-	// error is that of the first such packet. Send may return it as well.
+	// Flush sends the queued packets. It continues after a packet that cannot
+	// be sent, and returns the error of the first such packet. Send may return
+	// this error as well.
 	Flush() error
 	// Failed returns the number of packets that could not be sent. Any goroutine may call it. Packets to a neighbour
 	// that does not answer are not counted.
@@ -125,57 +140,60 @@ type UnsentReporter interface {
 	OnUnsent(func(packet []byte, err error))
 }
 
-// A SocketSink is a [Sink] for the data of datagrams. It sends each immediately. It does not report datagrams to a port
-// without a socket or dropped by a firewall.
+// A SocketSink is a [Sink] for the data of UDP datagrams. Send sends each
+// datagram immediately. Datagrams to a port without a socket, and those that a
+// firewall drops, are not reported as errors.
 type SocketSink interface {
 	Sink
 	Local() netip.AddrPort  // address and port that it sends from
 	Remote() netip.AddrPort // address and port that it sends to
 }
 
-// A Direction says which packets of an interface are given.
+// Direction selects the packets of an interface by their direction.
 type Direction uint8
 
-// The directions. The loopback interface shows each packet twice: of Both, its
-// outgoing ones are left out.
+// The directions. A packet on the loopback interface is both outgoing and
+// incoming; Both returns only the incoming one.
 const (
 	Both Direction = iota
-	In             // those that arrive
-	Out            // those that this host sends
+	In             // packets that arrive
+	Out            // packets that this host sends
 )
 
-// PacketConfig says which packets [OpenPackets] gives, and how.
+// PacketConfig is the configuration of [OpenPackets].
 type PacketConfig struct {
-	// Interface is the name of an interface that carries Ethernet or IP, which
-	// becomes promiscuous, or "any" for all that are there now or later. The
-	// packets of another kind of interface begin with the network layer then.
+	// Interface is the name of an interface that carries Ethernet or IP; it is set
+	// to promiscuous mode. "any" stands for all present and future interfaces; the
+	// packets of an interface that carries neither begin with the IP header.
 	Interface string
-	// Filter selects packets in the kernel; nil stands for all of them. With
-	// "any", it sees interfaces that carry Ethernet or IP only.
+	// Filter selects packets in the kernel; nil selects all. With "any" it is only
+	// applied to interfaces that carry Ethernet or IP.
 	Filter    Filter
-	Direction Direction
+	Direction Direction // direction of the packets
 	// SnapLength is the number of octets returned of each packet, without the VLAN tag that the kernel passes in
 	// metadata; 0 stands for some 64 KiB, or with Blocks for 256 KiB.
 	SnapLength int
-	// Blocks says that throughput counts and not latency: the kernel hands over
-	// packets in blocks, at the latest after 10 ms. It loses none where a source
-	// without blocks, which needs system calls for every 64 packets, does.
+	// Blocks trades latency for throughput: the kernel delivers packets in blocks,
+	// each up to 10 ms late, instead of up to 64 packets with each system call.
 	Blocks bool
 }
 
-// A Filter makes a BPF program that selects packets: *filter.Capture and
-// *filter.Border are such.
+// A Filter returns a BPF program that selects packets of a link type.
+// *filter.Capture and *filter.Border implement it.
 type Filter interface {
 	Program(rocev2.LinkType) ([]bpf.RawInstruction, error)
 }
 
 // Errors of an interface. Other errors are those of the system; without CAP_NET_RAW the error matches fs.ErrPermission.
 var (
+	// ErrNoInterface is the error of OpenPackets for an unknown name.
 	ErrNoInterface = errors.New("no such interface")
-	// ErrDown: OpenPackets can be called again after the interface is set up.
+	// ErrDown is the error of OpenPackets for an interface that is down. Call
+	// OpenPackets again when it is up.
 	ErrDown = errors.New("the interface is down")
-	// ErrAway ends nothing, and Run goes on: packets come again when the interface is up. If it
-	// was deleted, it must be opened again, by its name.
+	// ErrAway is the error of Read after the interface went down or was deleted. It
+	// is not fatal: Run continues, and packets arrive again when the interface is up.
+	// A deleted interface must be opened again by its name.
 	ErrAway = errors.New("the interface went down or away")
 
 	errLinkType = errors.New("carries neither Ethernet nor IP")

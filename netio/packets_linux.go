@@ -39,7 +39,8 @@ const (
 	maxSingleFrame = 64<<10 + 64
 )
 
-// OpenPackets opens an interface. That needs CAP_NET_RAW.
+// OpenPackets returns a source of the packets of an interface. It needs
+// CAP_NET_RAW.
 func OpenPackets(c PacketConfig) (InterfaceSource, error) {
 	p := new(packetSource)
 	if c.Interface != "any" {

@@ -8,29 +8,32 @@ import (
 	"time"
 )
 
-// Run reads sources in one goroutine. It calls f with each packet, which is valid until f returns, and the index of its
-// source in the list. It sends with out the octets that f appends to b: an IP packet or a frame, as out expects. out
-// may be nil if f appends nothing. Packets that cannot be sent are counted in out, and are no error.
+// Run reads sources in one goroutine. It calls f with each packet and with the
+// index of its source in the list; the packet is valid until f returns. f
+// appends to b an IP packet or a frame to send, as out requires, or nothing.
+// Run sends it with out, which may be nil if f never appends. Packets that
+// cannot be sent are counted by out and are not an error.
 //
-// Run ends with the error of a source, with nil when all sources have ended, or after the end of ctx, when the packets
-// that the kernel had by then are read. [ErrAway] does not end it: packets come again when the interface is up. No more
-// packets come from a deleted interface.
+// Run returns nil when all sources have ended, or when ctx has ended and the
+// packets that the kernel had received by then are read. It returns the first
+// error of a source other than [ErrAway].
 func Run(ctx context.Context, out Sink, f func(b []byte, source int, p *Packet) []byte, sources ...Source) error {
 	return (&Loop{Out: out, Receive: f}).Run(ctx, sources...)
 }
 
-// A Loop is [Run] with something to do from time to time, whether packets come or not.
+// A Loop is the configuration of [Run] with an additional function that is
+// called at intervals, also while no packets arrive.
 type Loop struct {
-	Out     Sink                                         // may be nil if nothing is sent
-	Receive func(b []byte, source int, p *Packet) []byte // is called with each packet
+	Out     Sink                                         // sink of the packets, or nil if nothing is sent
+	Receive func(b []byte, source int, p *Packet) []byte // function f of Run
 
-	// Tick is called when Every has passed since the last call, at the latest after the packets of one read. It may
-	// send with Out. If Every is 0, Tick is never called.
+	// Tick is called when Every has passed since the last call, but not between the
+	// packets of one read. It may send with Out. If Every is 0, Tick is never called.
 	Every time.Duration
 	Tick  func(now time.Time)
 }
 
-// Run is the function Run.
+// Run reads sources like the function [Run], and calls Tick.
 func (l *Loop) Run(ctx context.Context, sources ...Source) error {
 	p, err := NewPoll(ctx, sources...)
 	if err != nil {
@@ -64,7 +67,7 @@ func (l *Loop) Run(ctx context.Context, sources ...Source) error {
 	}
 }
 
-// A Poll reads several sources in one goroutine.
+// A Poll waits for the packets of several sources in one goroutine.
 type Poll struct {
 	ctx     context.Context
 	sources []Source
@@ -75,11 +78,13 @@ type Poll struct {
 	waiter
 }
 
-// lastWords is the maximum time that a stopped source may take to return the packets that the kernel has for it.
+// stopTimeout is the maximum time that a stopped source may take to return the
+// packets that the kernel has for it.
 const stopTimeout = time.Second
 
-// NewPoll returns a Poll of these sources, which its Close does not close. The end of ctx ends all of them, after the
-// packets that the kernel has by then are read.
+// NewPoll returns a Poll of these sources. When ctx ends, the Poll stops all
+// sources and returns the packets that the kernel had received by then. Close
+// of the Poll does not close the sources.
 func NewPoll(ctx context.Context, sources ...Source) (*Poll, error) {
 	p := &Poll{ctx: ctx, sources: sources, ready: make([]bool, len(sources)), ended: make([]bool, len(sources))}
 	for i := range p.ready {
@@ -88,11 +93,12 @@ func NewPoll(ctx context.Context, sources ...Source) (*Poll, error) {
 	return p, p.open(ctx, sources)
 }
 
-// Next waits until a source has packets and returns them, valid until Next is
-// called again, and the place of that source in the list. When there are none for
-// so long it returns -1 and no packets; 0 does not wait, and below 0 there is no
-// limit. An error is that of a source: Next may be called again, and goes on with
-// all of them. When every source has ended, the error is io.EOF.
+// Next waits until a source has packets, and returns them with the index of
+// that source in the list of NewPoll. They are valid until the next call. After
+// limit without packets it returns -1 and none; 0 does not wait, and a negative
+// limit waits without end. The error is io.EOF when all sources have ended,
+// otherwise that of the source with the returned index; then Next may be called
+// again and continues with all sources.
 func (p *Poll) Next(limit time.Duration) (source int, packets []Packet, err error) {
 	for {
 		if !p.stopped && p.ctx.Err() != nil {

@@ -97,17 +97,15 @@ type rawSink struct {
 	failed atomic.Uint64
 }
 
-// OpenRaw opens a sink for IP packets with any source address. The kernel finds the
-// route and the neighbour; if a device is named, an interface or a VRF, they leave
-// by that one. It needs CAP_NET_RAW. The sink is an [UnsentReporter].
+// OpenRaw returns a sink for IP packets with any source address, which the
+// kernel routes. If device, an interface or a VRF, is not empty, they leave
+// through that one. OpenRaw needs CAP_NET_RAW. The sink is an [UnsentReporter].
 //
-// A packet for which a queue of the host has no room counts as one that could not be
-// sent. One to a neighbour that does not answer does not.
+// A packet counts as failed if a queue of the host is full, and not if the
+// neighbour does not answer. Without IPv6 in the kernel only IPv6 packets fail.
 //
-// Where the kernel has no IPv6, packets of IPv6 cannot be sent, and those of IPv4 can.
-//
-// Linux replaces an Identification of 0 in an IPv4 packet that may be fragmented, which makes its ICRC wrong: such a
-// packet needs Don't Fragment.
+// Linux replaces an Identification of 0 in an IPv4 packet without Don't
+// Fragment, which makes the ICRC wrong: set Don't Fragment.
 func OpenRaw(device string) (Sink, error) {
 	r := new(rawSink)
 	if device != "" {
