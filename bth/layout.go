@@ -5,7 +5,7 @@ import "github.com/rocecn/rocecn/internal/enumtext"
 // PayloadRule describes the octets between the extended headers and the ICRC.
 type PayloadRule uint8
 
-// The rules.
+// The rules for the payload.
 const (
 	PayloadUnknown  PayloadRule = iota // unknown opcode: any octets, with the pad if there is one
 	PayloadNone                        // no payload

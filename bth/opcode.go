@@ -37,7 +37,7 @@ func (o Opcode) IsAcknowledge() bool {
 // unknown opcode.
 func (o Opcode) Headers() HeaderSet { return layouts[o].headers }
 
-// HeaderLen returns the length of these extended headers in octets, 0 to 40.
+// HeaderLen returns the length of the extended headers in octets, 0 to 40.
 func (o Opcode) HeaderLen() int { return int(layouts[o].length) }
 
 // PathMTU returns the path MTU of the sender, in octets, that follows from a packet

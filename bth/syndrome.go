@@ -53,7 +53,7 @@ var nakNames = [...]string{"PSN sequence", "invalid request", "remote access", "
 // number, as in "NAKCode(31)".
 func (c NAKCode) String() string { return enumtext.Name(c, nakNames[:], "NAKCode") }
 
-// Type returns whether the syndrome is an ACK, an RNR NAK, a NAK or reserved.
+// Type returns the type of the syndrome: ACK, RNR NAK, NAK or reserved.
 func (s Syndrome) Type() SyndromeType {
 	if s&0x80 != 0 {
 		return SyndromeReserved

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config has the choices of a deployment for the CNPs that it sends.
+// Config is the configuration of the CNPs that a deployment sends.
 type Config struct {
 	// Carriage has the fields of IP and UDP. Its zero value gives DSCP 48, hop limit 64 and UDP checksum 0, as
 	// hardware sends; unlike hardware, the ECN field is 00 and the UDP source port is not 0.
@@ -17,10 +17,10 @@ type Config struct {
 	InnerSource bool
 }
 
-// AppendPacket appends c as a complete IP packet from src to dst, both IPv4 or both
-// IPv6, with its ICRC. It rejects addresses that rocev2.CheckAnswerable rejects,
-// with rocev2.ErrNotReachable. P_Key 0 stands for the default partition,
-// bth.DefaultPKey; a [rocev2.Packet] sends it as it is.
+// AppendPacket appends c as a complete IP packet from src to dst, both IPv4 or
+// both IPv6, with its ICRC. It rejects addresses that rocev2.CheckAnswerable
+// rejects, with rocev2.ErrNotReachable. It replaces P_Key 0 with
+// bth.DefaultPKey; to send P_Key 0, encode a [rocev2.Packet].
 func (c CNP) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	c.PKey = answer.PKey(c.PKey)
 	octets, err := c.AppendBinary(make([]byte, 0, Size+4)) // on the stack
@@ -34,16 +34,17 @@ func (c CNP) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, er
 	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
 }
 
-// AppendFor appends the CNP that answers data, a packet that arrived with ECN
-// marks, as a complete IP packet with its ICRC: to its source, with its P_Key
-// (bth.DefaultPKey for 0) and the queue pair of its sender, which the data packet
-// does not carry. A receiver sends it from data.FinalDst(), the address to which
-// the data was sent.
+// AppendFor appends the CNP with which a receiver answers data, a marked
+// packet: a complete IP packet with its ICRC, from src to the source of data.
+// The CNP names senderQP, the sender's queue pair, which the data packet does
+// not carry, and has the P_Key of data (bth.DefaultPKey in place of 0). A
+// receiver passes data.FinalDst() as src, the address to which the data was
+// sent.
 //
-// The caller checks whether data was marked (data.ECN() == rocev2.CE) and is of a
-// transport that reacts to CNPs. AppendFor rejects packets that
-// rocev2.Packet.MayAnswer rejects, unreachable addresses (rocev2.ErrNotReachable)
-// and a src of another family.
+// The caller checks that data is marked (data.ECN() == rocev2.CE) and that its
+// transport reacts to CNPs. AppendFor returns b unchanged and an error for
+// packets that rocev2.Packet.MayAnswer rejects, for unreachable addresses
+// (rocev2.ErrNotReachable), and for a src of another family.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
 	var a answer.Answer
 	if err := a.To(data, senderQP, cfg.InnerSource); err != nil {

@@ -1,16 +1,19 @@
 // Package cnp encodes and decodes the RoCEv2 Congestion Notification Packet
 // (IBTA annex A17.9.3), with which the receiver of an ECN-marked packet asks
-// its sender to slow down. Decoding does not verify the ICRC:
-// rocev2.Packet.VerifyICRC or package message does.
-//
-// [FromPacket] returns the CNP in a packet, [AppendFor] answers a marked packet,
-// and [New] with [CNP.AppendPacket] builds any other CNP.
+// its sender to slow down.
 //
 //	sender ── data, marked CE by a switch ──> receiver
 //	sender <── CNP: the sender's queue pair ── receiver
 //
-// The data packet does not carry the sender's queue pair: [github.com/rocecn/rocecn/qpmap]
-// learns it. [github.com/rocecn/rocecn/node/receiver] is the complete role.
+// A sender calls [FromPacket] with a received packet, and a receiver
+// [AppendFor] with a marked data packet. [New] and [CNP.AppendPacket] build any
+// other CNP. Decoding does not verify the ICRC: call rocev2.Packet.VerifyICRC,
+// or use package message.
+//
+// The data packet does not carry the sender's queue pair:
+// [github.com/rocecn/rocecn/qpmap] learns it. The complete roles are
+// [github.com/rocecn/rocecn/node/receiver] and
+// [github.com/rocecn/rocecn/node/sender].
 package cnp
 
 import (
@@ -62,19 +65,21 @@ var ErrOption = wireerr.New("cnp", "Destination Options",
 var errTruncated = wireerr.New("cnp", "CNP", "truncated: shorter than 28 octets, BTH and reserved octets",
 	wireerr.Truncated)
 
-// New returns the CNP that a conforming node sends to a queue pair. pKey is the
-// P_Key of the data, 0 for that of the default partition. BECN, which is not in
-// the annex's figure, is set, as in practice; all other fields are 0.
+// New returns a CNP for the queue pair destQP. pKey is the P_Key of the data; 0
+// stands for bth.DefaultPKey. BECN is set, as network cards do, although the
+// figure of the annex does not show it; all other fields are 0.
 func New(destQP uint32, pKey uint16) CNP {
 	return CNP{Header: bth.Header{Opcode: bth.CNP, PKey: cmp.Or(pKey, bth.DefaultPKey), BECN: true, DestQP: destQP}}
 }
 
 // Decode sets c from b, which begins with the BTH, and returns the octets after
-// the reserved ones. On error c is unchanged. The error matches rocecn.ErrOther
-// if b is another message.
+// the reserved ones, which alias b. On error c is unchanged. The error matches
+// rocecn.ErrOther if b is another message and rocecn.ErrTruncated if it is too
+// short.
 //
-// If b is longer than a CNP, a P bit makes it a PPFC notification. Otherwise the
-// bit is kept, because reserved bits are ignored on receipt (D18).
+// A BTH with the P bit begins a PPFC notification, unless b has exactly the
+// length of a CNP without ICRC: then the P bit is a reserved bit of a CNP
+// (D18).
 func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, errTruncated
@@ -107,14 +112,16 @@ func checkKind(op bth.Opcode, octet4 uint8, n int) error {
 
 // FromPacket returns the CNP in a decoded packet. The error matches
 // rocecn.ErrOther for packets of another kind and rocecn.ErrMalformed for an
-// invalid CNP. Opcode 0x81 with the P bit and exactly 16 octets is a CNP, and the
-// bit is kept (D18). Missing reserved octets of a truncated packet are zero. The
-// pad count is ignored, because a CNP has no pad.
+// invalid CNP. A packet with opcode 0x81 and exactly 16 octets after the BTH is
+// a CNP even if the P bit is set; c keeps the bit (D18). Missing reserved
+// octets of a truncated packet are zero. The pad count is ignored, because a
+// CNP has no pad.
 //
-// If a Destination Options header holds an option with act bits other than 00,
-// FromPacket returns the CNP with ErrOption: a host that does not know the option
-// must discard the packet, and a Fast CNP must not be taken for a CNP. An option
-// that overruns the header is [ipv6opt.ErrOverrun] (D19).
+// If a Destination Options header has an option with act bits other than 00,
+// FromPacket returns the CNP together with ErrOption. The host must then not
+// act on the CNP: a host that does not know the option must discard the packet,
+// which may be a Fast CNP. For an option that overruns the header the error is
+// [ipv6opt.ErrOverrun] (D19).
 func FromPacket(p *rocev2.Packet) (c CNP, err error) {
 	n := p.PayloadLen()
 	if err := checkKind(p.BTH.Opcode, p.BTH.Resv6, n); err != nil {
@@ -169,7 +176,9 @@ func (c CNP) String() string {
 	return s
 }
 
-// AppendBinary appends BTH and reserved octets, without the ICRC.
+// AppendBinary appends the BTH and the reserved octets, without the ICRC. If a
+// value does not fit its field, it returns b unchanged and an error that
+// matches rocecn.ErrRange.
 func (c CNP) AppendBinary(b []byte) ([]byte, error) {
 	if c.Opcode != bth.CNP {
 		return b, wireerr.NotCNP

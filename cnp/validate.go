@@ -19,10 +19,10 @@ var (
 	errReservedSet = wireerr.New("cnp", "reserved octets", "not 0", wireerr.Malformed)
 )
 
-// Validate returns nil for a CNP as the annex has it, otherwise an error that
-// names every deviation, those of its BTH as [bth.Header.Validate] does. BECN may
-// be set or not: the annex's figure leaves it out, hardware sets it, and no
-// receiver may ask for it.
+// Validate returns nil if c is as the annex requires, otherwise an error that
+// names every deviation, including those of [bth.Header.Validate]. BECN may be
+// set or not: the figure of the annex does not show it, and network cards set
+// it.
 func (c CNP) Validate() error {
 	return errors.Join(
 		c.Header.Validate(),

@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config has the choices of a deployment for the FCNs that it sends. The UDP checksum is
-// always computed; Carriage does not change that.
+// Config is the configuration of the FCNs that a deployment sends. The UDP
+// checksum is always computed; Carriage.Checksum has no effect.
 type Config struct {
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for Port
@@ -50,23 +50,28 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 	return d.AppendBinary(b)
 }
 
-// For returns the message of a congested node about a packet, to be sent
-// through a UDP socket to the packet's outer source, congested.Outer().Src(). It has
-// the flow label of the outer header, and this congestion level, 0 if the field
-// is not used. The tunnel may carry any protocol.
+// For returns the message of a congested node about a packet, for a program
+// that sends it through a UDP socket to the outer source of the packet,
+// congested.Outer().Src(). The message has the flow label of the outer header
+// and this congestion level, 1 to 7, or 0 if the field is not used. The tunnel
+// may carry any protocol.
 //
 // For rejects
-//
-//   - packets without an outer IPv6 header, [ErrNotTunnelled];
-//   - packets that are not ECN-capable outside, [ErrNotECNCapable];
-//   - packets whose label is 0, with an error of rocecn.ErrMalformed (FCN section 4.1);
-//   - packets that rocev2.Frame.MayAnswer rejects;
-//   - FCN and proxy messages to the experimental ports, with rocev2.ErrNotification.
+//   - packets without an outer IPv6 header, with [ErrNotTunnelled]
+//   - packets with an outer header that is not ECN-capable, with
+//     [ErrNotECNCapable]
+//   - packets with flow label 0, with an error that matches rocecn.ErrMalformed
+//     (FCN section 4.1)
+//   - packets that rocev2.Frame.MayAnswer rejects
+//   - FCN and proxy messages to the experimental ports, with
+//     rocev2.ErrNotification
+//   - a level over 7, with an error that matches rocecn.ErrRange
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	return about(congested, congested.Outer().Src(), level, 0)
 }
 
-// about is For, given the packet's outer source and another port of FCN.
+// about is For with the outer source of the packet as an argument. It also
+// rejects FCN messages to this port.
 func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Message, error) {
 	m := Message{FlowLabel: congested.Outer().FlowLabel(), Level: level}
 	switch {
@@ -83,12 +88,16 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Me
 	return m, m.rangeError()
 }
 
-// AppendFor appends the message of [For] as a complete IP packet, from the node
-// at src to the source of the packet's outer IPv6 header, the ingress PE. If the
-// ingress PE is the node itself, the error matches rocecn.ErrOther; if an address is
-// unreachable, it is rocev2.ErrNotReachable. AppendFor also returns the errors of For,
-// and rejects messages to cfg.Port. It does not recognize proxy messages to a port
-// other than proxymsg.Port: pass such a port to [rocev2.Frame.MayAnswer] first.
+// AppendFor appends the message of [For] as a complete IP packet from src, the
+// congested node, to the ingress PE, the source of the packet's outer IPv6
+// header. On error it returns b unchanged. The errors are those of [For] and
+//   - an error that matches rocecn.ErrOther if the ingress PE is the node
+//     itself
+//   - rocev2.ErrNotReachable if an address is unreachable
+//
+// AppendFor also rejects messages to cfg.Port. It does not recognize proxy
+// messages to a port other than proxymsg.Port: pass such a port to
+// [rocev2.Frame.MayAnswer] first.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	pe := congested.Outer().Src()
 	m, err := about(congested, pe, level, cfg.Port)

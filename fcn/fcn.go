@@ -1,15 +1,20 @@
-// Package fcn encodes and decodes the Fast Congestion Notification of wide
-// area networks (FCN section 4.1, draft-he-rtgwg-wan-fcn-00): the UDP message with
+// Package fcn encodes and decodes the Fast Congestion Notification of wide area
+// networks (FCN section 4.1, draft-he-rtgwg-wan-fcn-00): the UDP message with
 // which a congested node tells the ingress PE the flow label of a congested
-// flow. Decoding does not verify the UDP checksum: a UDP socket,
-// rocev2.Datagram.VerifyChecksum or package message does.
+// flow.
 //
 //	sender ──> ingress PE ═══ flow label L ══> P (congested) ═══> egress PE ──> receiver
 //	               │ <────── FCN: L, level ──────┘
 //	sender <─ CNP ─┘
 //
-// The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on the datagrams to its port. The
-// complete roles are [github.com/rocecn/rocecn/node/congested] and [github.com/rocecn/rocecn/node/ingress].
+// The congested node calls [AppendFor] with the tunnelled packet, or [For] to
+// send the message through a UDP socket. The PE calls [FromDatagram] with each
+// datagram to its port. The complete roles are
+// [github.com/rocecn/rocecn/node/congested] and
+// [github.com/rocecn/rocecn/node/ingress].
+//
+// Decoding does not verify the UDP checksum: use a UDP socket,
+// rocev2.Datagram.VerifyChecksum or package message.
 //
 // Experimental: this package may change in a minor release.
 package fcn
@@ -82,7 +87,7 @@ func wrongLength(b []byte) error {
 }
 
 // FromDatagram returns the message in a decoded UDP datagram, which must have
-// exactly 4 octets of data. Its ports do not matter.
+// exactly 4 octets of data. It does not check the ports.
 func FromDatagram(d *rocev2.Datagram) (Message, error) {
 	var m Message
 	if d.Length > 8+Size {
@@ -92,8 +97,9 @@ func FromDatagram(d *rocev2.Datagram) (Message, error) {
 	return m, err
 }
 
-// AppendBinary appends the message, without its UDP header. A value that does
-// not fit its field is an error.
+// AppendBinary appends the 4 octets of the message, without a UDP header. If a
+// value does not fit its field, it returns b unchanged and an error that
+// matches rocecn.ErrRange.
 func (m Message) AppendBinary(b []byte) ([]byte, error) {
 	if err := m.rangeError(); err != nil {
 		return b, err

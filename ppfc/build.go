@@ -11,26 +11,26 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config has the choices of a deployment for the notifications that it sends.
+// Config is the configuration of the notifications that a deployment sends.
 type Config struct {
 	// Carriage has the fields of IP and UDP. Its zero value gives DSCP 48, hop limit 64 and UDP checksum 0.
 	Carriage rocev2.Carriage
 
-	// NodeAddress sets Congested, if the Extension has none, to the address of the
-	// congested node (D15). An ingress that pauses the traffic of a port needs it.
-	// Without NodeAddress it is the destination of the flow, from which a host
-	// finds its own queue pair together with DestQP.
+	// NodeAddress is used if the Extension has no Congested address: with it
+	// AppendFor sends the address of the congested node, for an ingress that pauses
+	// the traffic to a port; without it the destination of the flow, for a sender
+	// that finds its queue pair by this address and DestQP (D15).
 	NodeAddress bool
 
 	// InnerSource lets AppendFor also answer packets inside another IP header (D17); see rocev2.Packet.MayAnswer.
 	InnerSource bool
 }
 
-// AppendPacket appends n as a complete IP packet from src to dst, both IPv4 or both
-// IPv6, with its ICRC. The family of n.Congested may be the other one. It rejects
-// addresses, n.Congested included, that rocev2.CheckAnswerable rejects, with
-// rocev2.ErrNotReachable. P_Key 0 stands for the default partition,
-// bth.DefaultPKey; a [rocev2.Packet] sends it as it is.
+// AppendPacket appends n as a complete IP packet from src to dst, both IPv4 or
+// both IPv6, with its ICRC. n.Congested may be of the other family.
+// AppendPacket rejects addresses, including n.Congested, that
+// rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable. It replaces
+// P_Key 0 with bth.DefaultPKey; to send P_Key 0, encode a [rocev2.Packet].
 func (n Notification) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	n.PKey = answer.PKey(n.PKey)
 	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6+4)) // on the stack
@@ -47,12 +47,17 @@ func (n Notification) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([
 	return answer.AppendRoCEv2(b, &d, icrc.AsSent)
 }
 
-// AppendFor appends the notification that the node at src sends to the source of a
-// congested packet, as a complete IP packet with its ICRC, with the packet's queue
-// pair and P_Key (bth.DefaultPKey for 0). If e.Congested is not set, it becomes the
-// packet's final destination, so that the notification names the flow as its sender
-// knows it, or src if cfg.NodeAddress is set (D15). AppendFor rejects packets that
-// rocev2.Packet.MayAnswer rejects, unreachable addresses, e.Congested included
+// AppendFor appends the notification of a congested node about a packet: a
+// complete IP packet with its ICRC, from src to the source of the packet. It
+// has the DestQP and the P_Key of the packet (bth.DefaultPKey in place of 0)
+// and the extension e.
+//
+// If e.Congested is not set, AppendFor sets it to the final destination of the
+// packet, which together with DestQP identifies the flow for its sender, or to
+// src if cfg.NodeAddress is set (D15).
+//
+// On error b is returned unchanged. AppendFor rejects packets that
+// rocev2.Packet.MayAnswer rejects, unreachable addresses, including e.Congested
 // (rocev2.ErrNotReachable), and a src of another family.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, cfg Config) ([]byte, error) {
 	switch {

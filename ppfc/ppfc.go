@@ -1,14 +1,16 @@
-// Package ppfc encodes and decodes the Precise Priority-based Flow Control
-// notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2-00): an extension
+// Package ppfc encodes and decodes the notification of Precise Priority-based
+// Flow Control (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2-00): an extension
 // after the BTH with which a congested node asks the ingress of the network, or
-// the sender itself, to stop or resume sending, or reports an alarm or a hold. Decoding does
-// not verify the ICRC: rocev2.Packet.VerifyICRC or package message does.
+// the sender itself, to stop or resume sending, or reports an alarm or a hold.
 //
 //	sender <───────── ingress <───────── congested node ─ ─ ─> receiver
 //	       stop, resume, alarm, hold, with duration and flow
 //
-// The congested node calls [AppendFor] on the packet. The ingress or sender calls
-// [FromPacket] and keeps the time: [github.com/rocecn/rocecn/node/pause] is that role.
+// The congested node calls [AppendFor] with the congested packet. The ingress
+// or sender calls [FromPacket] with a received packet, and ends the pause when
+// its duration has passed: [github.com/rocecn/rocecn/node/pause] is that role.
+// Decoding does not verify the ICRC: call rocev2.Packet.VerifyICRC, or use
+// package message.
 //
 // Experimental: this package may change in a minor release.
 package ppfc
@@ -27,20 +29,22 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Bit is the bit P of Resv6, and of octet 4 of the BTH as a whole, that makes
-// opcode 0x81 a PPFC notification instead of a CNP (PPFC section 3).
+// Bit is the P bit in Resv6, the top bit of the six, and also in octet 4 of the
+// BTH. It distinguishes a PPFC notification from a CNP, which has the same
+// opcode, 0x81 (PPFC section 3).
 const Bit = 0x20
 
-// The lengths of an extension in octets.
+// Lengths in octets of an extension with an IPv4 or an IPv6 address.
 const (
 	SizeIPv4 = 12
 	SizeIPv6 = 24
 )
 
-// MaxPause is the longest pause that a notification can ask for.
+// MaxPause is the longest pause that a notification can request, 65.535 ms.
 const MaxPause = 0xFFFF * time.Microsecond
 
-// Type is the action that the ingress or the sender is asked for.
+// Type is the action that a notification requests of the ingress or the sender,
+// 2 bits.
 type Type uint8
 
 // The types (PPFC section 3).
@@ -92,10 +96,9 @@ type Notification struct {
 
 // An Extension is the part of a notification after its BTH (PPFC section 3).
 type Extension struct {
-	// Congested is the Congested Destination IP; a zone is not sent. The draft
-	// names it after the flow's destination and explains it as the address of
-	// the congested node. AppendFor writes the flow's destination unless
-	// Config.NodeAddress is set; a receiver must accept both (D15).
+	// Congested is the Congested Destination IP; a zone is not sent. It is the
+	// destination of the flow, as the name in the draft suggests, or the address of
+	// the congested node, as its text says: a receiver must accept both (D15).
 	Congested netip.Addr
 	Flags     uint16        // 14 bits
 	Type      Type          // PT, 2 bits
@@ -117,16 +120,17 @@ var (
 		"not a whole number of microseconds from 0 to 65535", wireerr.Range)
 )
 
-// New returns the notification with this extension to a queue pair. Its BTH is that
-// of a CNP, with the P bit. pKey is the P_Key of the data, 0 for that of the default
-// partition.
+// New returns the notification with this extension for the queue pair destQP.
+// Its BTH is that of cnp.New with the P bit. pKey is the P_Key of the data; 0
+// stands for bth.DefaultPKey.
 func New(destQP uint32, pKey uint16, e Extension) Notification {
 	pKey = cmp.Or(pKey, bth.DefaultPKey)
 	return Notification{bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, Resv6: Bit, DestQP: destQP}, e}
 }
 
-// Decode sets n from b, which must end where the ICRC begins: its length
-// tells the address family (D10). On error n is unchanged.
+// Decode sets n from all of b, from the BTH up to the ICRC, which b must not
+// include: the address family follows from the length (D10). On error n is
+// unchanged.
 func (n *Notification) Decode(b []byte) error {
 	if len(b) < bth.Size+SizeIPv4 {
 		return errTruncated
@@ -202,8 +206,9 @@ func (e *Extension) readFields(extension []byte) {
 	e.Pause = time.Duration(binary.BigEndian.Uint16(fields[6:])) * time.Microsecond
 }
 
-// AppendBinary appends BTH and extension, without the ICRC. A value that does
-// not fit its field, another opcode and a P bit that is not set are errors.
+// AppendBinary appends the BTH and the extension, without the ICRC. It returns
+// b unchanged and an error if a value does not fit its field, if the opcode is
+// not 0x81, or if the P bit is not set.
 func (n Notification) AppendBinary(b []byte) ([]byte, error) {
 	if err := n.headerError(); err != nil {
 		return b, err
@@ -240,8 +245,9 @@ func (e *Extension) pauseFits() bool {
 	return e.Pause >= 0 && e.Pause <= MaxPause && e.Pause%time.Microsecond == 0
 }
 
-// AppendBinary appends the 12 or 24 octets of the extension. A value that does
-// not fit its field is an error.
+// AppendBinary appends the 12 or 24 octets of the extension. If a value does
+// not fit its field, it returns b unchanged and an error that matches
+// rocecn.ErrRange.
 func (e *Extension) AppendBinary(b []byte) ([]byte, error) {
 	if err := e.rangeError(); err != nil {
 		return b, err

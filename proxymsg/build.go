@@ -7,8 +7,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is a deployment's choice for the messages that it sends. The UDP checksum
-// is always computed; Carriage does not change that.
+// Config is the configuration of the messages that a deployment sends. The UDP
+// checksum is always computed; Carriage.Checksum has no effect.
 type Config struct {
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for Port
@@ -16,8 +16,8 @@ type Config struct {
 
 // AppendPacket appends the message as a complete IP packet from src to dst,
 // both IPv4 or both IPv6, with its UDP checksum. It shortens Invoking so that
-// the packet has at most 576 octets over IPv4, 1280 over IPv6, IP header
-// included (D9). It rejects addresses, those of the five-tuple included, that
+// the packet has at most 576 octets over IPv4 or 1280 over IPv6, including the
+// IP header (D9). It rejects addresses, including those of the five-tuple, that
 // rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable.
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	if err := m.rangeError(); err != nil {
@@ -44,10 +44,10 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	return d.AppendBinary(b)
 }
 
-// Cut shortens Invoking so that the packet to dst has at most the length that
-// D9 allows, over IPv4 or over IPv6 without extension headers. It is for
-// messages that are sent through a UDP socket; AppendPacket cuts by itself. An
-// IPv4-mapped dst is IPv4.
+// Cut shortens Invoking so that the IP packet to dst has at most 576 octets
+// over IPv4 or 1280 over IPv6 (D9), without IPv6 extension headers. Call it
+// before sending the message through a UDP socket; AppendPacket shortens
+// Invoking itself. An IPv4-mapped dst is IPv4.
 func (m *Message) Cut(dst netip.Addr) {
 	free := answer.ProxyIPv6 - 40 - 8
 	if dst.Is4() || dst.Is4In6() {
@@ -56,20 +56,20 @@ func (m *Message) Cut(dst netip.Addr) {
 	m.Invoking = m.Invoking[:min(len(m.Invoking), free-m.layout().size)]
 }
 
-// For returns the message to a proxy about a packet that experienced congestion.
-// The five-tuple is that of the flow inside the packet's tunnels, as the draft
-// wants it. The invoking packet, which the message aliases, is the packet as the
-// node received it, from its outermost IP header on, tunnels included; the draft
-// leaves this open.
+// For returns the message about a congested packet to a proxy. The flow may be
+// of any protocol. The five-tuple is that of the flow inside the packet's
+// tunnels, as the draft requires. Invoking, which aliases the frame, is the
+// packet as the node received it, from its outermost IP header on, including
+// tunnels; the draft leaves this open.
 //
-// Cut the message before you send it through a UDP socket. The flow may be of any
-// protocol. For rejects packets that [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
+// Before sending the message through a UDP socket, call [Message.Cut]. For
+// rejects packets that [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
 // messages to the experimental ports, with rocev2.ErrNotification.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	return about(congested, level, 0)
 }
 
-// about is For, given another port of proxy messages.
+// about is For that also rejects proxy messages to this port.
 func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {
 	if err := answer.CheckFrame(congested, port); err != nil {
 		return Message{}, err
@@ -78,12 +78,12 @@ func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {
 	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outer().IP()}, err
 }
 
-// AppendFor appends the message of [For] as a complete IP packet, from the
-// congested node at src to a proxy. If one of the four addresses,
-// those of the flow included, is unreachable, the error is rocev2.ErrNotReachable.
-// AppendFor also returns the errors of For, and rejects messages to cfg.Port. It does
-// not recognize FCNs to a port other than fcn.Port: pass such a port to
-// [rocev2.Frame.MayAnswer] first.
+// AppendFor appends the message of [For] as a complete IP packet from src, the
+// congested node, to proxy. If one of the addresses, including the two of the
+// flow, is unreachable, the error is rocev2.ErrNotReachable; other errors are
+// those of [For]. AppendFor also rejects messages to cfg.Port. It does not
+// recognize FCNs to a port other than fcn.Port: pass such a port to
+// [rocev2.Frame.MayAnswer] first. On error it returns b unchanged.
 func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := about(congested, level, cfg.Port)
 	if err != nil {

@@ -9,17 +9,23 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// Family is the address family of a message's five-tuple, which the message
-// does not contain. The packet that carries the message may be of the other
+// Family is the address family of the five-tuple in a message. The message does
+// not contain it, and the IP packet with the message may be of the other
 // family.
 //
-// D8: with the zero value it is inferred, by the first of these rules that
-// decides. It is the family for which the invoking packet has the addresses of
-// the five-tuple. It is the family for which the invoking packet begins with a
-// plausible IP header of either version: complete, with a length field that
-// covers at least the octets there (this finds it with a tunnel). A message of
-// exactly 16 octets is IPv4, one of exactly 40 IPv6, without an invoking
-// packet. If no rule decides, or both families pass, the error is one of
+// The zero value makes Decode infer the family (D8). The first of these rules
+// that decides applies:
+//
+//  1. The invoking packet has the addresses of the five-tuple if decoded with
+//     this family, and not with the other.
+//  2. The invoking packet begins with a plausible IP header if decoded with
+//     this family, and not with the other: the header is complete, and its
+//     length field covers at least the octets there. This also finds a
+//     tunnelled packet.
+//  3. A message of exactly 16 octets is IPv4 without an invoking packet, and
+//     one of exactly 40 octets IPv6.
+//
+// If no rule decides, or both families pass, the error matches
 // rocecn.ErrMalformed.
 type Family uint8
 

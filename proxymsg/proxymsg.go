@@ -1,16 +1,19 @@
 // Package proxymsg encodes and decodes the congestion notification to a proxy
-// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification-03). Decoding
-// does not verify the UDP checksum: a UDP socket, rocev2.Datagram.VerifyChecksum
-// or package message does. In this UDP message a congested node tells a proxy
-// near the sender which flow should slow down, and includes a packet of that
-// flow.
+// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification-03): the UDP
+// message with which a congested node tells a proxy near the sender which flow
+// should slow down. The message includes a packet of that flow.
 //
 //	sender ──────> proxy ──────> congested node ──────> receiver
 //	       <─ CNP ─      <─ UDP: five-tuple, level, invoking packet
 //
-// The congested node calls [AppendFor] on the packet, the proxy [FromDatagram] and [Message.FlowKey].
-// [github.com/rocecn/rocecn/node/proxy] translates messages to CNPs; [github.com/rocecn/rocecn/node/proxies] finds
-// the proxy of a sender.
+// The congested node calls [AppendFor] with the congested packet, or [For] and
+// [Message.Cut] to send the message through a UDP socket. The proxy calls
+// [FromDatagram] with a received datagram and [Message.FlowKey].
+// [github.com/rocecn/rocecn/node/proxy] translates messages to CNPs;
+// [github.com/rocecn/rocecn/node/proxies] finds the proxy of a sender.
+//
+// Decoding does not verify the UDP checksum: use a UDP socket,
+// rocev2.Datagram.VerifyChecksum or package message.
 //
 // Experimental: this package may change in a minor release.
 package proxymsg
@@ -34,7 +37,8 @@ const Port = ExperimentalPort
 // a configuration that names it keeps it when another port is assigned.
 const ExperimentalPort = 1022
 
-// Octets of the fixed part, before the invoking packet.
+// Lengths in octets of the fixed part, before the invoking packet, by the family of
+// the five-tuple.
 const (
 	SizeIPv4 = 16
 	SizeIPv6 = 40
@@ -107,8 +111,8 @@ var (
 func (m *Message) Decode(b []byte, f Family) error { return m.decode(b, len(b), f) }
 
 // FromDatagram returns the message in a decoded UDP datagram, which it aliases.
-// The family is as for Decode; the ports of d do not matter. If d is truncated,
-// so is Invoking.
+// f is as for Decode. FromDatagram does not check the ports of d. If d is
+// truncated, so is Invoking.
 func FromDatagram(d *rocev2.Datagram, f Family) (Message, error) {
 	var m Message
 	err := m.decode(d.Data, int(d.Length)-8, f)
@@ -150,8 +154,9 @@ func (m *Message) decode(b []byte, sent int, f Family) error {
 	return nil
 }
 
-// AppendBinary appends the message, without its UDP header and with all of
-// Invoking. A value that does not fit its field is an error.
+// AppendBinary appends the message with all of Invoking, without a UDP header.
+// If a value does not fit its field, it returns b unchanged and an error that
+// matches rocecn.ErrRange.
 func (m *Message) AppendBinary(b []byte) ([]byte, error) {
 	if err := m.rangeError(); err != nil {
 		return b, err
@@ -204,12 +209,11 @@ func writeAddr(b []byte, a netip.Addr) {
 	copy(b, octets[:])
 }
 
-// BTH returns the Base Transport Header of the invoking packet, with the opcode
-// and the destination queue pair of the flow. That is the receiver's; a proxy
-// must know the sender's to send it a CNP. BTH looks into all tunnels of a
-// [rocev2.Frame]. Octets after the BTH may be missing. The error is one of
-// rocecn.ErrTruncated if there is no invoking packet, or one of package rocev2
-// if that is not RoCEv2 or is cut too early.
+// BTH returns the Base Transport Header of the invoking packet, inside all its
+// tunnels. DestQP is the queue pair of the flow's receiver; for a CNP the proxy
+// must know that of the sender. Octets after the BTH may be missing. The error
+// matches rocecn.ErrTruncated if there is no invoking packet; otherwise, if it
+// is not RoCEv2 or ends too early, it is one of package rocev2.
 func (m *Message) BTH() (h bth.Header, err error) {
 	d, err := m.datagram()
 	if err != nil {

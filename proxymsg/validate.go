@@ -18,9 +18,11 @@ var (
 	errOtherFlow = wireerr.New("proxymsg", "five-tuple", "not that of the invoking packet", wireerr.Malformed)
 )
 
-// Validate returns nil for a message that follows the draft, otherwise an error that names every deviation:
-// addresses of two families or that others cannot reach, a level over 7 and reserved bits that do not fit are of
-// rocecn.ErrRange, others of rocecn.ErrMalformed. A message without an invoking packet is valid.
+// Validate returns nil for a message that follows the draft, otherwise an error
+// that names every deviation. Addresses of two families, unreachable addresses,
+// a level over 7 and reserved bits that do not fit match rocecn.ErrRange; other
+// deviations match rocecn.ErrMalformed. A message without an invoking packet is
+// valid.
 func (m *Message) Validate() error {
 	return errors.Join(
 		wireerr.If(!m.isOneFamily(), errAddress),
