@@ -17,6 +17,15 @@ type Progress struct {
 	shown    bool
 }
 
+// NewLiveProgress returns a Progress for a live capture that prints nothing else until its end.
+func NewLiveProgress(stderr io.Writer) Progress {
+	p := Progress{last: time.Now()}
+	if IsTerminal(stderr) {
+		p.terminal = stderr
+	}
+	return p
+}
+
 const progressPause = 500 * time.Millisecond
 
 // NewProgress returns a Progress that is shown only if stderr is a terminal and the progress does not mix with the

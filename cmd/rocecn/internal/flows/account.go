@@ -35,7 +35,7 @@ type accountant struct {
 	begin, end time.Time // of -host: when the first and the last packet came
 	joined     []hostLine
 
-	crowded     bool                        // there was no room for all flows: nothing is explained
+	crowded     bool                        // flows were evicted: nothing is explained
 	onlyAnswers bool                        // nothing was seen of any flow but answers, at most
 	verdicts    []triage.Verdict            // of -explain, and for the page; about chosen flows
 	causes      map[rocev2.FlowKey][]string // of the verdicts about a flow
@@ -84,6 +84,14 @@ func (a *accountant) advanceTo(t time.Time) error {
 	}
 	a.from, a.to = t, t.Add(a.interval)
 	return nil
+}
+
+// countLive returns the number of packets of a live capture so far, and 0 for a file.
+func (a *accountant) countLive() int {
+	if !a.inputs.Live {
+		return 0
+	}
+	return int(a.table.Stats().Packets)
 }
 
 // hasInterval reports whether there is a present interval.

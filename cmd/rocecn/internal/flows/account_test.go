@@ -152,7 +152,7 @@ func TestAnyEvicted(t *testing.T) {
 	require.False(t, anyEvicted(&flows.Evicted{Packets: 1}))
 }
 
-// Of flows that there was no room for, no rule can be said to hold.
+// No rule holds for flows that were evicted.
 func TestCheckCannotSay(t *testing.T) {
 	path, _ := made(t, 6, traffic.Options{Connections: 40})
 	for _, rules := range []string{"packets>=0", "total.packets>0,mtu>=0"} {
@@ -160,12 +160,12 @@ func TestCheckCannotSay(t *testing.T) {
 		require.Zero(t, status, stderr)
 		status, _, stderr = run(t, nil, "-check", rules, "-max-flows", "16", path)
 		require.Equal(t, 3, status)
-		require.Regexp(t, `-check cannot say: no room for [1-9]\d* flows with [1-9]\d* packets`, stderr)
+		require.Regexp(t, `-check: the table was full and evicted [1-9]\d* flows with [1-9]\d* packets`, stderr)
 		require.NotContains(t, stderr, "is broken")
 	}
 	status, _, stderr := run(t, nil, "-max-flows", "16", path)
 	require.Zero(t, status, "without rules")
-	require.NotContains(t, stderr, "cannot say")
+	require.NotContains(t, stderr, "-check")
 }
 
 // Times of all lengths have three digits, and take no time to write.

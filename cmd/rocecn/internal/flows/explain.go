@@ -179,7 +179,7 @@ func (a *accountant) printVerdicts() error {
 	}
 	switch {
 	case a.crowded:
-		a.out.WriteString("no explanations, as the table had no room for all flows (-max-flows)\n")
+		a.out.WriteString("no explanations, because the table was full and evicted flows (-max-flows)\n")
 	case len(a.verdicts) == 0 && a.onlyAnswers:
 		a.out.WriteString("nothing can be explained: the capture has no request of any flow\n")
 	case len(a.verdicts) == 0:
@@ -214,7 +214,7 @@ func (h *human) appendVerdict(v *triage.Verdict) []byte {
 	}
 	b = append(b, '\n')
 	for _, text := range []string{v.Text, v.Next} {
-		for _, line := range wrapText(text, columns-2) {
+		for _, line := range wrapText(text, h.width()-2) {
 			b = fmt.Appendf(b, "  %s\n", line)
 		}
 	}
@@ -225,7 +225,7 @@ func (h *human) appendVerdict(v *triage.Verdict) []byte {
 	if len(words) > 0 {
 		words[0] = "frames " + words[0]
 	}
-	for _, line := range wrapParts(words, columns-2) {
+	for _, line := range wrapParts(words, h.width()-2) {
 		b = fmt.Appendf(b, "  %s\n", line)
 	}
 	return fmt.Appendf(b, "  %s\n", v.Filter)

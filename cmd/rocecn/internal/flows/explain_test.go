@@ -70,7 +70,7 @@ func TestExplainChosen(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, `"verdict":true`), "at the end")
 	path, _ := made(t, 6, traffic.Options{Connections: 40})
 	_, out, _ = run(t, nil, "-explain", "-max-flows", "16", path)
-	require.True(t, strings.HasPrefix(out, "no explanations, as the table had no room"), out)
+	require.True(t, strings.HasPrefix(out, "no explanations, because the table was full"), out)
 	for _, other := range []string{"-csv", "-prometheus", "-shard=0/2"} {
 		_, stderr, status := explainedOf(t, "-explain", other, "rxe-perf4.pcap")
 		require.Equal(t, 2, status)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -256,12 +257,18 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		table:   flows.New(o.table),
 		out:     bufio.NewWriterSize(stdout, 64<<10),
 		// https://no-color.org
-		human: human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == "", explains: o.explains},
-		line:  cli.NewProgress(stdout, stderr),
+		human: human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == "", explains: o.explains,
+			terminal: terminal.Width(stdout)},
+		line: cli.NewProgress(stdout, stderr),
+	}
+	if o.inputs.Live && o.interval == 0 && o.address == "" {
+		fmt.Fprintln(stderr, "rocecn flows: capturing until interrupted (Ctrl-C); then the flows are printed; "+
+			"-interval 1s prints the changes meanwhile")
+		a.line = cli.NewLiveProgress(stderr)
 	}
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
 		packet: a.countPacket, idle: a.advanceIdle,
-		progress: func(octets, size int64) { a.line.Update(0, octets, size) }}
+		progress: func(octets, size int64) { a.line.Update(a.countLive(), octets, size) }}
 	var live *site
 	if o.address != "" {
 		if live, err = o.startSite(stderr); err != nil {
@@ -310,7 +317,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		status = cli.RuleBroken
 	}
 	if e := a.table.Evicted(); len(o.rules) > 0 && anyEvicted(&e) {
-		fmt.Fprintf(stderr, "rocecn flows: -check cannot say: no room for %s with %s and %s: -max-flows\n",
+		fmt.Fprintf(stderr,
+			"rocecn flows: -check: the table was full and evicted %s with %s and %s: want a larger -max-flows\n",
 			cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"), cli.Count(e.Answers.Total(), "answer"))
 		status = cli.RuleBroken
 	}

@@ -12,14 +12,27 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// columns is how wide the table is at most, unless addresses alone are wider.
+// columns is the maximum width of the table, unless addresses alone are wider.
 const columns = 120
 
 // A human prints tables for people.
 type human struct {
 	colour   bool
-	explains bool // and says how flows obeyed CNPs
+	explains bool // also print the reaction of flows to CNPs
+	terminal int  // width of the terminal; 0 if the output is none
 }
+
+// width returns the maximum width of lines.
+func (h *human) width() int {
+	if h.terminal > 0 {
+		return min(h.terminal, columns)
+	}
+	return columns
+}
+
+// leastColumns are the columns that a narrow terminal does not show, the first one first. Most of their numbers are in
+// the remarks below the flows.
+var leastColumns = []string{"TR", "RNR", "REORDER", "NAK", "RTT P99", "MISSING", "CNP", "PACKETS"}
 
 const (
 	red    = "\x1b[31m"
@@ -32,7 +45,7 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 	// The cells stand in rows, of which the first has the headings.
 	rows := make([][]cell, 1+len(s.Flows))
 	widths := []int{}
-	free, names := columns, 0
+	names := 0
 	for _, c := range flowColumns {
 		if c.short == "" {
 			continue
@@ -44,21 +57,27 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 			width = max(width, rows[1+i][len(widths)].width())
 		}
 		widths = append(widths, width)
-		free -= width + 1
 	}
 	for i := range s.Flows {
 		names = max(names, len(formatPair(&s.Flows[i])))
 	}
-	name := max(min(names, free), len("FLOW"))
+	kept := make([]int, len(widths))
+	for i := range kept {
+		kept[i] = i
+	}
+	if h.terminal > 0 {
+		kept = fitColumns(rows, widths, h.width(), names, leastColumns)
+	}
+	name := max(min(names, freeColumns(kept, widths, h.width())), len("FLOW"))
 	line := func(text string, row []cell) {
 		if len(text) > name { // on a line of its own
 			b = append(append(b, text...), '\n')
 			text = ""
 		}
 		b = fmt.Appendf(b, "%-*s", name, text)
-		for i, c := range row {
-			b = append(b, strings.Repeat(" ", 1+widths[i]-c.width())...)
-			b = h.colourText(b, c.inTerminal(), c.colour)
+		for _, i := range kept {
+			b = append(b, strings.Repeat(" ", 1+widths[i]-row[i].width())...)
+			b = h.colourText(b, row[i].inTerminal(), row[i].colour)
 		}
 		b = append(b, '\n')
 	}
@@ -71,7 +90,7 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 		if h.explains {
 			words = append(words, formatControl(&s.Flows[i])...)
 		}
-		for _, text := range wrapParts(words, columns-2) {
+		for _, text := range wrapParts(words, h.width()-2) {
 			b = fmt.Appendf(b, "  %s\n", text)
 		}
 	}
@@ -87,15 +106,15 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 	for i := range s.Links {
 		l := &s.Links[i]
 		text := fmt.Sprintf("PFC  %s: %s", linkName(l), strings.Join(formatPauses(l), "; "))
-		if utf8.RuneCountInString(text) > columns {
+		if utf8.RuneCountInString(text) > h.width() {
 			text = fmt.Sprintf("PFC  %s:\n  %s", linkName(l), strings.Join(formatPauses(l), "\n  "))
 		}
 		b = append(append(b, text...), '\n')
 	}
 	if e := &s.Evicted; anyEvicted(e) {
 		b = h.colourText(b, "evicted", yellow)
-		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
-			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
+		b = fmt.Appendf(b, "  %s with %s, %s, because the table was full: -max-flows\n",
+			cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
 	}
 	if n := s.Stats.Unlearned; n > 0 {
 		b = h.colourText(b, "unlearned", yellow)
@@ -231,7 +250,8 @@ func checksumName(answer string) string {
 	return "ICRC"
 }
 
-// wrapParts joins words with commas into lines of this width.
+// wrapParts joins words with commas into lines of this width. Each begins with a word that fits, or has the parts of a
+// long one.
 func wrapParts(words []string, width int) (lines []string) {
 	for i, word := range words {
 		last, comma := len(lines)-1, 1
@@ -245,7 +265,7 @@ func wrapParts(words []string, width int) (lines []string) {
 		if last >= 0 {
 			lines[last] += ","
 		}
-		lines = append(lines, word)
+		lines = append(lines, wrapText(word, width-1)...)
 	}
 	return slices.Clip(lines)
 }

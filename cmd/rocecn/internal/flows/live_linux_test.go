@@ -68,6 +68,17 @@ func TestLive(t *testing.T) {
 	require.Equal(t, 1, Run(context.Background(), []string{"-i", "none"}, nil, &out, &stderr))
 	require.Contains(t, stderr.String(), "no such interface")
 
+	// Without intervals, a line reports the capture before its end.
+	stopped, stop := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	both := &output{line: begun}
+	go func() {
+		<-begun
+		stop()
+	}()
+	require.Zero(t, Run(stopped, []string{"-i", "far"}, nil, both, both), both)
+	require.Contains(t, both.String(), "capturing until interrupted")
+
 	// rocecn top shows the same packets, and counts the dropped ones.
 	out.Reset()
 	stderr.Reset()

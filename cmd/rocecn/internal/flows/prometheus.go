@@ -160,7 +160,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 	pfc("xon_total", "PFC frames that let a priority go on.", func(p *flows.Priority) float64 { return float64(p.XON) })
 	pfc("paused_seconds_total", "Time between XOFF and XON.",
 		func(p *flows.Priority) float64 { return p.Paused.Seconds() })
-	text.Family("rocecn_evicted_flows_total", "Flows that there was no room for.")
+	text.Family("rocecn_evicted_flows_total", "Flows evicted because the table was full.")
 	text.Sample(float64(s.Evicted.Flows))
 	text.Family("rocecn_unlearned_packets_total",
 		"Packets that were not used to learn queue pairs because the tables were full.")

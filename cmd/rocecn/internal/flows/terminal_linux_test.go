@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
+	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
@@ -25,8 +29,74 @@ func openPair(t *testing.T) (master, slave *os.File) {
 	n := wiretest.Must(unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN))(t)
 	slave = wiretest.Must(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { slave.Close() })
-	require.NoError(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 200, Row: 24}))
+	setSize(t, slave, 200, 24)
 	return master, slave
+}
+
+// setSize sets the size of a terminal.
+func setSize(t *testing.T, slave *os.File, width, height uint16) {
+	t.Helper()
+	size := &unix.Winsize{Col: width, Row: height}
+	require.NoError(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, size))
+}
+
+// runAt runs a command on a terminal of this width and 24 lines, and returns the lines that it leaves there, without
+// colours.
+func runAt(t *testing.T, width uint16, run func(ctx context.Context, args []string, stdin io.Reader, stdout,
+	stderr io.Writer) int, args ...string) []string {
+	t.Helper()
+	master, slave := openPair(t)
+	setSize(t, slave, width, 24)
+	var stderr bytes.Buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- run(t.Context(), args, slave, slave, &stderr)
+		slave.WriteString("the end")
+	}()
+	text := readUntil(t, master, "the end")
+	require.Zero(t, <-done, stderr.String())
+	if _, after, ok := strings.Cut(text, "\x1b[?1049l"); ok {
+		text = after
+	}
+	text = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]").ReplaceAllString(strings.TrimSuffix(text, "the end"), "")
+	return strings.Split(strings.TrimSpace(text), "\r\n")
+}
+
+// On 80 columns and 24 lines, top shows each flow in one line with whole numbers, the sum of each receiver, and the
+// verdicts.
+func TestTopIn80Columns(t *testing.T) {
+	path, _ := made(t, 21, traffic.Options{Connections: 30})
+	lines := runAt(t, 80, Top, "-once", "-interval", "1h", path)
+	require.LessOrEqual(t, len(lines), 24)
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "FLOW ") })
+	require.Positive(t, at, lines)
+	last := len(lines) - 1
+	require.Regexp(t, `^and \d+ more flows$`, lines[last])
+	require.Greater(t, last-at, 4, "flows")
+	for i, l := range lines {
+		require.LessOrEqual(t, utf8.RuneCountInString(l), 80, l)
+		if i > at && i < last {
+			require.Regexp(t, flowLineOfTop, l)
+		}
+	}
+	head := strings.Join(lines[:at], " ")
+	require.Contains(t, head, "verdict: ")
+	require.Contains(t, head, " bit/s, CE ")
+	require.Contains(t, head, "more receiver")
+}
+
+// On 80 columns, the lines of flows have at most 80 columns, and no number is cut.
+func TestFlowsIn80Columns(t *testing.T) {
+	path, _ := made(t, 21, traffic.Options{Connections: 30})
+	for _, args := range [][]string{{"-interval", "1ms"}, {}, {"-explain"}} {
+		lines := runAt(t, 80, Run, append(args, path)...)
+		require.Greater(t, len(lines), 10)
+		for _, l := range lines {
+			if !strings.HasPrefix(strings.TrimLeft(l, " ("), "ip") { // a filter of Wireshark, to be copied in one piece
+				require.LessOrEqual(t, utf8.RuneCountInString(l), 80, l)
+			}
+		}
+	}
 }
 
 // readUntil reads the screen until it contains a text.

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -46,6 +47,9 @@ type watch struct {
 	last     *flows.Snapshot
 	from, to time.Time
 	silent   []flows.Flow
+
+	verdicts  []triage.Verdict // with evidence in the interval
+	explained time.Time        // last search for verdicts, of a terminal
 
 	remembered map[rocev2.FlowKey]flows.Flow // in trouble when something came of them last
 }
@@ -96,7 +100,7 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *once {
 		w.screens = 1
 	}
-	o.order, o.decoder.NoICRC = orders["trouble"], true
+	o.order, o.decoder.NoICRC, o.table.Evidence = orders["trouble"], true, true
 	return w.run(ctx, o, stderr)
 }
 
@@ -168,6 +172,7 @@ func (w *watch) restoreTerminal() {
 func (w *watch) showInterval(s *flows.Snapshot) error {
 	w.last, w.from, w.to = s, w.of.from, w.of.to
 	w.rememberSilent(s)
+	w.explain(s)
 	err := w.draw()
 	if w.screens--; err == nil && w.screens == 0 {
 		err = errShown
@@ -175,7 +180,26 @@ func (w *watch) showInterval(s *flows.Snapshot) error {
 	return err
 }
 
-// rememberQuiet keeps flows that were in trouble and of which nothing comes now.
+// explainPause is the minimum time between two searches for verdicts on a terminal, because a search takes time by all
+// flows, not only those of the interval.
+const explainPause = 500 * time.Millisecond
+
+// explain finds the verdicts with evidence in the interval.
+func (w *watch) explain(s *flows.Snapshot) {
+	if w.terminal != nil && time.Since(w.explained) < explainPause {
+		return
+	}
+	w.explained = time.Now()
+	w.verdicts = nil
+	troubled := func(f flows.Flow) bool { return f.Trouble() > 0 || f.ECN[rocev2.CE] > 0 }
+	if len(s.Links) == 0 && !slices.ContainsFunc(s.Flows, troubled) {
+		return
+	}
+	all := w.of.table.Snapshot()
+	w.verdicts = slices.DeleteFunc(triage.Explain(all), func(v triage.Verdict) bool { return v.Until.Before(w.from) })
+}
+
+// rememberSilent keeps flows that were in trouble and have no packets now.
 func (w *watch) rememberSilent(s *flows.Snapshot) {
 	for i := range s.Flows {
 		delete(w.remembered, s.Flows[i].FlowKey)

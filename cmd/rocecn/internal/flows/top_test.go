@@ -152,6 +152,24 @@ func TestTopFits(t *testing.T) {
 	}
 }
 
+// flowLineOfTop matches a flow in one line with whole numbers.
+const flowLineOfTop = `^\S+ > \S+ +(\?|0x[0-9a-f]{6}) > 0x[0-9a-f]{6}( +(\d+|–|[\d.]+([kMGT%]|µs|ms|s)))+$`
+
+// A flow takes one line of 80 columns, also with long addresses and large numbers.
+func TestTopLongAddresses(t *testing.T) {
+	w := watched(flowOf(1<<24-1, func(f *flows.Flow) {
+		f.Src, f.Dst = netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6661"),
+			netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6662")
+		f.SrcQP, f.SrcQPFrom = 1<<24-2, 1
+		f.Mean, f.Packets, f.CNPs, f.PSN.Retransmitted, f.ECN[rocev2.CE] = 36.7e9, 1e9, 123456, 98765, 5e8
+	}))
+	lines := strings.Split(strings.TrimSuffix(string(w.formatBlock(80, 24)), "\n"), "\n")
+	last := lines[len(lines)-1]
+	require.Regexp(t, flowLineOfTop, last)
+	require.Regexp(t, `^…:5555:6661 > …:5555:6662 +0xfffffe > 0xffffff +123k +98.8k +50.0% +36.7G$`, last)
+	require.Contains(t, strings.Join(lines, " "), "to 2001:db8:1111:2222:3333:4444:5555:6662: 1 flow, 36.7G bit/s, ")
+}
+
 // A flow in trouble that falls silent stays on the screen for a while; nothing is kept
 // without end.
 func TestTopSilent(t *testing.T) {
@@ -206,9 +224,9 @@ func TestTopLost(t *testing.T) {
 	w.reader.dropped, w.reader.present = 5, 7
 	w.last.Stats = flows.Stats{Truncated: 3, Broken: 4}
 	require.Contains(t, string(w.formatBlock(columns, 0)), "not seen since the start: 12 dropped by the kernel, "+
-		"0 flows without room, 3 truncated by the snapshot length, 4 broken\n")
+		"0 flows evicted, 3 truncated by the snapshot length, 4 broken\n")
 	path, _ := made(t, 1, traffic.Options{Connections: 40})
 	_, out, stderr := top(t, nil, "-max-flows", "16", "-interval", "1h", path)
-	require.NotContains(t, out, " 0 flows without room")
+	require.NotContains(t, out, " 0 flows evicted")
 	require.Contains(t, stderr, "table full (-max-flows): evicted ")
 }

@@ -3,6 +3,7 @@ package flows
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -58,13 +60,18 @@ func (w *watch) worstRows() []topRow {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b topRow) int {
-		c := cmp.Compare(b.by[w.order], a.by[w.order])
-		for i := 0; c == 0 && i < len(topOrders); i++ {
-			c = cmp.Compare(b.by[i], a.by[i])
-		}
-		return cmp.Or(c, a.flow.FlowKey.Compare(b.flow.FlowKey))
+		return cmp.Or(w.order.compare(&a.by, &b.by), a.flow.FlowKey.Compare(b.flow.FlowKey))
 	})
 	return all
+}
+
+// compare compares by the number that was asked for, then by the others, the largest ones first.
+func (o topOrder) compare(a, b *[len(topOrders)]float64) int {
+	c := cmp.Compare(b[o], a[o])
+	for i := 0; c == 0 && i < len(topOrders); i++ {
+		c = cmp.Compare(b[i], a[i])
+	}
+	return c
 }
 
 // A topLine is a line of a block, of parts that may have colours.
@@ -73,17 +80,23 @@ type topLine []cell
 // formatBlock returns the output, in lines up to a width. With a height of 0 it has the number of flows of -top,
 // otherwise at most that many lines.
 func (w *watch) formatBlock(width, height int) (b []byte) {
-	lines := append(w.headLines(), topLine{})
+	var lines []topLine
+	for _, l := range w.headLines() {
+		lines = append(lines, l.wrap(width)...)
+	}
+	if height > 0 { // a third for flows
+		lines = lines[:min(len(lines), height-height/3)]
+	}
+	lines = append(lines, topLine{})
 	rows := w.worstRows()
 	freeRows := w.rows
 	if height > 0 {
 		freeRows = max(height-len(lines)-1, 0) // and the headings
 	}
-	table := w.tableLines(rows[:min(len(rows), freeRows)], width)
-	if height > 0 && len(lines)+len(table)+1 > height { // some take two lines
-		table = table[:max(height-len(lines)-1, 0)]
+	if height > 0 && len(rows) > freeRows {
+		freeRows = max(freeRows-1, 0) // and the number of the others
 	}
-	lines = append(lines, table...)
+	lines = append(lines, w.tableLines(rows[:min(len(rows), freeRows)], width)...)
 	if more := len(rows) - freeRows; more > 0 {
 		lines = append(lines, topLine{{Text: fmt.Sprintf("and %s", cli.Count(more, "more flow"))}})
 	}
@@ -96,7 +109,7 @@ func (w *watch) formatBlock(width, height int) (b []byte) {
 	return b
 }
 
-// appendLine appends the part of a line that a width has room for.
+// appendLine appends a line. A word that is longer than the width is truncated.
 func (w *watch) appendLine(b []byte, l topLine, width int) []byte {
 	h := human{colour: w.colour}
 	for _, c := range l {
@@ -155,19 +168,116 @@ func (w *watch) headLines() (lines []topLine) {
 		alarmingPart(float64(t.ecn[rocev2.CE]), yellow, "CE %s", formatPercent(t.ecn[rocev2.CE], t.packets)),
 	})
 	lines = append(lines, w.pauseLines()...)
+	lines = append(lines, w.verdictLines()...)
+	lines = append(lines, w.receiverLines()...)
 	s := w.last.Stats
 	lost, evicted := w.reader.droppedPackets(), w.of.table.Evicted().Flows
 	return append(lines, topLine{
 		{Text: "not seen since the start: "},
 		alarmingPart(float64(lost), red, "%d dropped by the kernel", lost), {Text: ", "},
-		alarmingPart(float64(evicted), yellow, "%s without room", cli.Count(evicted, "flow")), {Text: ", "},
+		alarmingPart(float64(evicted), yellow, "%s evicted", cli.Count(evicted, "flow")), {Text: ", "},
 		alarmingPart(float64(s.Truncated), yellow, "%d truncated by the snapshot length", s.Truncated), {Text: ", "},
 		alarmingPart(float64(s.Broken), yellow, "%d broken", s.Broken),
 	})
 }
 
-// maxPauses is the number of priorities shown.
-const maxPauses = 4
+// maxPauses is the number of priorities shown, maxVerdicts that of verdicts, and maxReceivers that of receivers.
+const (
+	maxPauses    = 4
+	maxVerdicts  = 3
+	maxReceivers = 3
+)
+
+// verdictLines returns lines for the verdicts with evidence in the interval.
+func (w *watch) verdictLines() (lines []topLine) {
+	if w.of.table.Evicted().Flows > 0 {
+		return []topLine{{{Text: "verdict: none, because flows were evicted (-max-flows)"}}}
+	}
+	type finding struct {
+		cause triage.Cause
+		party string
+	}
+	var all []finding
+	flowsOf := map[finding]int{}
+	for i := range w.verdicts {
+		v := &w.verdicts[i]
+		f := finding{v.Cause, v.Party}
+		if _, known := flowsOf[f]; !known {
+			all = append(all, f)
+		}
+		flowsOf[f] += len(v.Flows)
+	}
+	for i, f := range all[:min(len(all), maxVerdicts)] {
+		colour := red
+		if f.cause.IsSymptom() {
+			colour = yellow
+		}
+		text := f.cause.String()
+		if f.party != "" {
+			text += ": " + f.party
+		}
+		line := topLine{{Text: "verdict: "}, {Text: text, colour: colour}}
+		if n := flowsOf[f]; n > 0 {
+			line = append(line, cell{Text: ", " + cli.Count(n, "flow")})
+		}
+		if more := len(all) - maxVerdicts; i == maxVerdicts-1 && more > 0 {
+			line = append(line, cell{Text: fmt.Sprintf(", and %s", cli.Count(more, "more verdict"))})
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		lines = []topLine{{{Text: "verdict: nothing to explain"}}}
+	}
+	return lines
+}
+
+// A receiverSum is the sum of the flows to an address.
+type receiverSum struct {
+	address     netip.Addr
+	flows       uint64
+	packets, ce uint64
+	by          [len(topOrders)]float64
+}
+
+// receiverLines returns the sums of the flows to the receivers, the worst ones first.
+func (w *watch) receiverLines() (lines []topLine) {
+	index := map[netip.Addr]int{}
+	var all []receiverSum
+	for i := range w.last.Flows {
+		f := &w.last.Flows[i]
+		at, known := index[f.Dst]
+		if !known {
+			at = len(all)
+			index[f.Dst] = at
+			all = append(all, receiverSum{address: f.Dst})
+		}
+		r := &all[at]
+		r.flows++
+		r.packets += f.Packets
+		r.ce += f.ECN[rocev2.CE]
+		for j, n := range rowOf(f).by {
+			r.by[j] += n
+		}
+	}
+	slices.SortFunc(all, func(a, b receiverSum) int {
+		return cmp.Or(w.order.compare(&a.by, &b.by), a.address.Compare(b.address))
+	})
+	for _, r := range all[:min(len(all), maxReceivers)] {
+		lines = append(lines, topLine{
+			{Text: fmt.Sprintf("to %v: %s, %s bit/s, ", r.address, cli.Count(r.flows, "flow"),
+				formatScaled(r.by[byRate]))},
+			alarmingPart(float64(r.ce), yellow, "CE %s", formatPercent(r.ce, r.packets)), {Text: ", "},
+			alarmingPart(r.by[byNotifications], yellow, "%s",
+				cli.Count(uint64(r.by[byNotifications]), "notification")), {Text: ", "},
+			alarmingPart(r.by[byRepeats], red, "repeats %.0f", r.by[byRepeats]),
+		})
+	}
+	if more := len(all) - maxReceivers; more > 0 {
+		last := &lines[len(lines)-1]
+		*last = append(*last, cell{Text: fmt.Sprintf(", and %s", cli.Count(more, "more receiver"))})
+	}
+	return lines
+}
 
 // pauseLines returns lines for the paused priorities, the longest pauses first.
 func (w *watch) pauseLines() (lines []topLine) {
@@ -243,8 +353,14 @@ func metricColumn(name string) func(f *flows.Flow) cell {
 	return flowColumns[slices.IndexFunc(flowColumns, func(c column) bool { return c.short == name })].of
 }
 
-// tableLines returns headings and flows. A name that a line has no room for has one of its
-// own.
+// leastTopColumns are the columns that a narrow terminal does not show, the first one first.
+var leastTopColumns = []string{"RTT P99", "MISSING", "TIMEOUT", "NAK", "CE", "REPEATS", "NOTIF", "QP"}
+
+// shortName is the number of columns for shortened addresses.
+const shortName = 15
+
+// tableLines returns headings and flows, each in one line of whole numbers. Columns are left out, and addresses are
+// shortened, if they do not fit.
 func (w *watch) tableLines(rows []topRow, width int) (lines []topLine) {
 	if len(rows) == 0 {
 		return nil
@@ -272,25 +388,31 @@ func (w *watch) tableLines(rows []topRow, width int) (lines []topLine) {
 		cells = append(cells, row)
 		names = max(names, len(formatPair(r.flow)))
 	}
-	freeColumns := width
-	for _, n := range widths {
-		freeColumns -= n + 1
+	// Four columns are left out for long names, the others only for short ones.
+	kept := fitColumns(cells, widths, width, names, leastTopColumns[:4])
+	if free := freeColumns(kept, widths, width); free < min(names, shortName) {
+		kept = fitColumns(cells, widths, width, min(names, shortName), leastTopColumns)
 	}
-	name := max(min(names, freeColumns), len("FLOW"))
+	names = max(min(names, freeColumns(kept, widths, width)), len("FLOW"))
 	for i, row := range cells {
 		text := "FLOW"
 		if i > 0 {
-			text = formatPair(rows[i-1].flow)
+			text = formatPairIn(rows[i-1].flow.Src, rows[i-1].flow.Dst, names)
 		}
-		if len(text) > name {
-			lines = append(lines, topLine{{Text: text}})
-			text = ""
-		}
-		line := topLine{{Text: fmt.Sprintf("%-*s", name, text)}}
-		for i, c := range row {
+		line := topLine{{Text: text + strings.Repeat(" ", max(names-utf8.RuneCountInString(text), 0))}}
+		for _, i := range kept {
+			c := row[i]
 			line = append(line, cell{Text: strings.Repeat(" ", 1+widths[i]-c.width())}, c)
 		}
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// freeColumns returns the columns of a width that are left beside those of a table.
+func freeColumns(kept, widths []int, width int) int {
+	for _, i := range kept {
+		width -= widths[i] + 1
+	}
+	return width
 }

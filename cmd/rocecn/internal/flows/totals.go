@@ -138,6 +138,6 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 		func(p flows.Priority) float64 { return float64(p.XON) })
 	ofPriorities("paused_seconds_total", "Time that they paused, added up over all sources.",
 		func(p flows.Priority) float64 { return p.Paused.Seconds() })
-	one("pfc_sources_refused_total", "PFC and PAUSE frames of sources that there was no room for.", s.Stats.DroppedPFC)
+	one("pfc_sources_refused_total", "PFC and PAUSE frames of sources beyond the maximum.", s.Stats.DroppedPFC)
 	return text.Octets
 }

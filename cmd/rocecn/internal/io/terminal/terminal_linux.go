@@ -55,8 +55,23 @@ func (t *Terminal) Keys(pressed func(key byte)) {
 }
 
 // Size returns the number of columns and lines.
-func (t *Terminal) Size() (width, height int) {
-	s, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
+func (t *Terminal) Size() (width, height int) { return sizeOf(t.out) }
+
+// Width returns the number of columns if stdout is a terminal, or 0.
+func Width(stdout io.Writer) int {
+	out, ok := stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err != nil {
+		return 0
+	}
+	width, _ := sizeOf(out)
+	return width
+}
+
+func sizeOf(out *os.File) (width, height int) {
+	s, err := unix.IoctlGetWinsize(int(out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || s.Col == 0 || s.Row == 0 {
 		return 80, 24
 	}

@@ -17,6 +17,9 @@ func (*Terminal) Keys(func(key byte)) {}
 // Size returns 80 columns and 24 lines.
 func (*Terminal) Size() (width, height int) { return 80, 24 }
 
+// Width returns 0.
+func Width(io.Writer) int { return 0 }
+
 // Frame does nothing.
 func (*Terminal) Frame([]byte) error { return nil }
 
