@@ -95,7 +95,7 @@ func TestRun(t *testing.T) {
 		n++
 		return b
 	}
-	require.ErrorContains(t, Run(t.Context(), nil, count, file(len(octets)-1)), "breaks off")
+	require.ErrorContains(t, Run(t.Context(), nil, count, file(len(octets)-1)), "the file ends early")
 	require.Positive(t, n)
 	ctx, cancel := context.WithCancel(t.Context())
 	n = 0

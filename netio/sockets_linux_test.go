@@ -229,6 +229,9 @@ func TestICMPv6Zone(t *testing.T) {
 		return err
 	})
 	require.True(t, local.IsLinkLocalUnicast(), local)
+	wiretest.Await(t, "the link-local address can be bound", func() bool {
+		return b.Run(t, "", "ip", "-6", "address", "show", "dev", "two", "tentative") == ""
+	})
 	for _, zone := range []string{"two", number} {
 		at := local.WithZone(zone)
 		require.Equal(t, at, on(t, b, func() (SocketSource, error) { return ListenICMPv6(at, 4) }).Local().Addr())

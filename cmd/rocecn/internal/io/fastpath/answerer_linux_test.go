@@ -258,6 +258,8 @@ func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
 		return nil
 	}
 	switch d.Reason {
+	case node.ReasonTrimmed: // the program does not recognize trimmed packets
+		return &n.Broken
 	case node.ReasonAcknowledgement:
 		return &n.Acknowledgement
 	case node.ReasonNotification:
