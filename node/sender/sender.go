@@ -67,7 +67,7 @@ type Config struct {
 	CodePoints fastcnp.CodePoints
 	Limits     ipv6opt.Limits // of the options in a notification
 
-	// MaxSources is for AcceptedPerSource, 24 octets a source; MaxQPs for Window, 32 a queue pair. 65,536 each by
+	// MaxSources is for AcceptedPerSource, 24 octets a source; MaxQPs for Window, 48 a queue pair. 65,536 each by
 	// default.
 	MaxSources, MaxQPs int
 	Seed               uint64
@@ -86,19 +86,21 @@ type QPTable interface {
 // So several instances, on several cores, can divide the sources among them only if Window is 0 and Config.QPs is a
 // [QPTable].
 type Role struct {
-	cfg      Config
-	self     role.Self
-	qps      role.Pairs
-	table    QPTable // cfg.QPs, if it is one
-	memory   role.Memory
-	latest   role.Latest
-	from     *limit.Buckets // accepted, by source
-	all      *limit.Bucket
-	reports  *limit.Every // by queue pair
-	sent     *limit.Every // datagrams, by queue pair and destination
-	counters node.Counters
-	packet   rocev2.Packet
-	trace    ioam.Trace // of the last Fast CNP; see node.Decision.Trace
+	cfg     Config
+	self    role.Self
+	qps     role.Pairs
+	table   QPTable // cfg.QPs, if it is one
+	memory  role.Memory
+	latest  role.Latest
+	from    *limit.Buckets // accepted, by source
+	all     *limit.Bucket
+	reports *limit.Every // by queue pair
+	sent    *limit.Every // datagrams, by queue pair and destination
+	// connected has the queue pairs with a connection, and the flows that were looked up for that.
+	connected *limit.Every
+	counters  node.Counters
+	packet    rocev2.Packet
+	trace     ioam.Trace // of the last Fast CNP; see node.Decision.Trace
 }
 
 // New returns a Role; see [node.Role].
@@ -120,6 +122,7 @@ func (s *Role) Configure(cfg Config) error {
 		}
 		if first {
 			s.reports, s.sent = limit.NewEvery(s.memory.Size(1)), limit.NewEvery(s.memory.Size(1))
+			s.connected = limit.NewEvery(s.memory.Size(1))
 		}
 		s.from = s.from.With(limit.Rate(cfg.AcceptedPerSource), s.memory.Size(0))
 		s.all = s.all.With(limit.Rate(cfg.Accepted))

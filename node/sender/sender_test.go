@@ -443,6 +443,38 @@ func TestDatagrams(t *testing.T) {
 	observe(made(t, sender.Config{}), datagram(), now) // off: nothing is recorded, and nothing breaks
 }
 
+// A datagram of a queue pair that has a connection was forged on the host's link: it does not count as sent.
+func TestForgedDatagramOfConnection(t *testing.T) {
+	stranger := netip.MustParseAddr("2001:db8:bad::1")
+	cfg := config(t)
+	connect(t, &cfg, dst6, 0x11, 0x22)
+	s := made(t, cfg)
+	datagram := congested(t, func(p *rocev2.Packet) {
+		p.Dst, p.BTH.Opcode, p.BTH.DETH.SrcQP = stranger, bth.UDSendOnly, 0x22
+	})
+	about := func(qp uint32) []byte {
+		return receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), qp)
+	}
+	reason := func(qp uint32, at time.Duration) node.Reason {
+		_, reason := receive(s, about(qp), ip, now.Add(at))
+		return reason
+	}
+	for _, forgedFirst := range []bool{true, false} {
+		if forgedFirst {
+			observe(s, datagram, now)
+		}
+		observe(s, congested(t), now) // of the connection
+		observe(s, datagram, now)
+		require.Equal(t, node.ReasonUnknownQP, reason(0x22, 0))
+		for at := time.Duration(0); at < 20*time.Minute; at += 30 * time.Second { // as long as it is used
+			observe(s, congested(t), now.Add(at))
+			observe(s, datagram, now.Add(at))
+			require.Equal(t, node.ReasonUnknownQP, reason(0x22, at))
+		}
+	}
+	require.Equal(t, node.NoReason, reason(0x22, 22*time.Minute), "a queue pair that is used again, for datagrams")
+}
+
 // The configured option types decide which packets have a Fast CNP option, and which option it is, for accepted and
 // for rejected packets.
 func TestConfiguredCodePoints(t *testing.T) {
@@ -852,7 +884,7 @@ func ExampleDetour() {
 func TestMemory(t *testing.T) {
 	cfg := config(t)
 	cfg.AcceptedPerSource = node.Rate{PerSecond: 1}
-	require.InDelta(t, (24+2*16)*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
+	require.InDelta(t, (24+3*16)*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
 	byDefault := func() { sender.NewDetour(sender.DetourConfig{Hold: time.Second}) }
 	require.InDelta(t, 272*4096, wiretest.Allocated(byDefault), 64<<10)
 	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10),

@@ -65,10 +65,39 @@ func (s *Role) observePacket(p *rocev2.Packet, domain uint32, d *node.Decision, 
 	if !s.cfg.Enabled {
 		return
 	}
-	if s.self.Has(p.Src) && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
-		s.sent.Record(s.datagramKey(p.BTH.DETH.SrcQP, p.Dst, domain), now)
-	}
 	s.qps.Learn(d, p, domain, s.self.Like(p.Src), now)
+	switch {
+	case !s.self.Has(p.Src) || len(p.Outer) > 0:
+	case p.BTH.Present.Has(bth.HasDETH):
+		s.sent.Record(s.datagramKey(p.BTH.DETH.SrcQP, p.Dst, domain), now)
+	default:
+		s.recordConnection(p, domain, now)
+	}
+}
+
+// recordConnection records that the queue pair that sends the flow of a packet of this host has a connection. If that
+// is known, the flow is looked up again after the time recheck.
+func (s *Role) recordConnection(p *rocev2.Packet, domain uint32, now time.Time) {
+	k := flowKey(p.Src, p.FinalDst(), p.BTH.DestQP, domain)
+	flow := role.Hash(&k, s.memory.Seed())
+	if !s.connected.Ready(flow, recheck, now) {
+		return
+	}
+	if qp, reason := s.qps.SourceQP(&k, now); reason == node.NoReason {
+		s.connected.Record(flow, now)
+		s.connected.Record(s.datagramKey(qp, netip.Addr{}, domain), now)
+	}
+}
+
+// recheck is the time after which a flow of the host is looked up again, and half of that for which its queue pair
+// counts as having a connection.
+const recheck = time.Minute
+
+// sentDatagram reports whether a queue pair of the host has sent a datagram to dst. A queue pair with a connection
+// sends none: a frame in which it does was forged on the host's link.
+func (s *Role) sentDatagram(qp uint32, dst netip.Addr, domain uint32, now time.Time) bool {
+	return !s.sent.Ready(s.datagramKey(qp, dst, domain), remembered, now) &&
+		s.connected.Ready(s.datagramKey(qp, netip.Addr{}, domain), 2*recheck, now)
 }
 
 // datagramKey returns the key under which sent has a queue pair and its destination.
@@ -92,7 +121,7 @@ func (s *Role) checkSends(qp uint32, self, dst netip.Addr, domain uint32, now ti
 			return node.ReasonDenied
 		}
 		return node.ReasonUnknownQP
-	case !s.sent.Ready(s.datagramKey(qp, dst, domain), remembered, now):
+	case s.sentDatagram(qp, dst, domain, now):
 		return node.NoReason
 	}
 	k := flowKey(dst, self, qp, domain)
