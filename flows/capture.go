@@ -22,6 +22,7 @@ type Capture struct {
 	ClockSteps []ClockStep
 	OutOfOrder uint64 // frames with a time before that of the previous frame, without clock steps
 	OneWay     bool   // requests need answers, and there are none between any two hosts
+	Trimmed    uint64 // packets that a switch trimmed
 	RoCEv1     uint64 // packets of RoCEv1 (EtherType 0x8915), which are not analysed
 	// Unread counts frames that could be RoCE and were not decoded, by the header at which decoding
 	// stopped, such as "gre 0x1234". After 64 headers the others count as "other".
@@ -41,6 +42,7 @@ type captureState struct {
 	twins     twins
 	sampling  sampling
 	truncated uint32 // Capture.TruncatedTo
+	trimmed   uint64
 	roceV1    uint64
 	unread    map[unreadHeader]uint64
 	asked     bool // a request needs an answer
@@ -61,6 +63,20 @@ func (c *captureState) countFrame(p *Packet) {
 			p.unread = otherHeaders
 		}
 		c.unread[p.unread]++
+	}
+}
+
+// observeTrimmed records a packet that a switch trimmed because its queue was full. The packet is lost:
+// it counts for its flow and takes no part in the sequence of its requests.
+func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
+	t.capture.trimmed++
+	if !t.ownsShard(&p.pkt.Flow) {
+		return
+	}
+	f := &t.streamOf(&p.pkt.Flow).flow
+	f.Trimmed++
+	if e := t.evidenceOf(f); e != nil {
+		e.signs[SignTrimmed].addFrame(frame, at)
 	}
 }
 
@@ -102,7 +118,7 @@ func (t *Table) reportCapture() Capture {
 	out := Capture{
 		Sampled: c.sampling.oneIn(), EachTwice: c.twins.isEachTwice(), TruncatedTo: int(c.truncated),
 		ClockSteps: append([]ClockStep(nil), c.clock.steps...), OutOfOrder: c.clock.outOfOrder, OneWay: t.isOneWay(),
-		RoCEv1: c.roceV1,
+		Trimmed: c.trimmed, RoCEv1: c.roceV1,
 	}
 	for h, n := range c.unread {
 		if out.Unread == nil {

@@ -424,6 +424,32 @@ func TestUnread(t *testing.T) {
 	require.EqualValues(t, 10, got["other"])
 }
 
+// A trimmed packet is no request: its PSN is missing until it is retransmitted.
+func TestTrimmed(t *testing.T) {
+	// An RDMA WRITE Only with PSN 11 and a payload of 1024 octets, trimmed to 64 octets of IP: the UDP
+	// length is 8 + 12 + 16 + 1024 + 4.
+	frame := wiretest.Hex(t, "020000000002 020000000001 0800 456a0040 00010000 40110000 c0000201 c0000202"+
+		"c35012b7 04280000 0a40ffff 00000012 8000000b 00007f00000fa000 00001234 00000400 e8e8e8e8e8e8e8e8")
+	var d Decoder
+	var trimmed Packet
+	require.True(t, d.Decode(&trimmed, frame, rocev2.DecodeOptions{}))
+	require.Equal(t, trimmedKind, trimmed.kind)
+	s := newScript(t)
+	s.Table = New(Config{Evidence: true})
+	s.exchangeCM(7, 10, 1024).sendOnly(10)
+	s.observe(trimmed)
+	s.sendOnly(12).answerNAK(11).sendOnly(11, 12).answerACK(12)
+	f := s.onlyFlow()
+	require.EqualValues(t, 1, f.Trimmed)
+	require.EqualValues(t, 4, f.Packets)
+	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, f.PSN)
+	require.EqualValues(t, 1, f.Evidence.Sign(SignTrimmed).Count)
+	got := s.Snapshot().Capture
+	require.EqualValues(t, 1, got.Trimmed)
+	require.Zero(t, got.TruncatedTo)
+	require.Zero(t, s.Stats().Broken)
+}
+
 // The length of truncated frames is that of the longest, in a mirror that of the mirrored frame.
 func TestTruncatedTo(t *testing.T) {
 	frame := newFrame(bth.RCSendOnly, 18, rocev2.Port, 8+12+1000+4, 12+1000+4)

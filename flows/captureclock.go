@@ -33,7 +33,8 @@ type waitingPacket struct {
 	Packet
 	frame   uint64
 	at      int64
-	twinned bool // it came twice
+	twin    uint64 // see Packet.hashTwin
+	twinned bool   // it came twice
 }
 
 const (

@@ -122,8 +122,9 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 		return d.decodeTruncated(p)
 	case message.KindData:
 		if d.m.Packet.Trimmed {
-			p.kind = invalidKind
-			return false
+			d.readTransport(p)
+			p.kind = trimmedKind
+			return true
 		}
 	case message.KindFCN:
 		d.readAddresses(p, withoutQP)
@@ -202,7 +203,7 @@ func (d *Decoder) readTransport(p *Packet) {
 	d.readAddresses(p, wire.DestQP(u.Data))
 	p.readBTH(u.Data, payloadLen(u.Data, int(u.Length)))
 	p.truncated, p.pkt.SrcPort = u.Truncated, u.SrcPort
-	if p.truncated && p.cutTo == 0 {
+	if p.truncated && p.cutTo == 0 && !u.Trimmed {
 		p.cutTo = d.cutByDevice()
 	}
 	p.vlan, p.pcp = 0, 0

@@ -67,12 +67,14 @@ const (
 	SignReadRest
 	SignRefused   // NAKs with other codes
 	SignWrongICRC // requests with a wrong ICRC
+	SignTrimmed   // packets that a switch trimmed
 	signKinds
 )
 
 var signNames = [signKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
 	"CNP", "notification", "gap", "reordered", "retransmission into a gap", "retransmission after a timeout",
-	"retransmission after a NAK", "retransmission after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC"}
+	"retransmission after a NAK", "retransmission after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC",
+	"trimmed packet"}
 
 // String returns a short description, as in "sequence NAK".
 func (k SignKind) String() string { return enumtext.Name(k, signNames[:], "SignKind") }

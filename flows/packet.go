@@ -66,6 +66,7 @@ const (
 	fcnKind
 	proxyKind
 	pfcKind
+	trimmedKind // data that a switch trimmed instead of dropping it
 )
 
 // A MessageKind is the operation of a message.

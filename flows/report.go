@@ -66,6 +66,7 @@ type Requests struct {
 	PayloadOctets uint64 // without padding
 	ICRCWrong     uint64
 	Truncated     uint64
+	Trimmed       uint64 // packets that a switch trimmed; not in Packets
 	FirstTrouble  uint64 // number of the first frame with a gap or a retransmission; 0 without
 
 	messages [messageKinds]Messages
@@ -309,5 +310,5 @@ func (t *Table) reportLinks() (all []Link) {
 // Trouble returns a score that orders flows from worst to best: PSNs never seen, retransmissions,
 // NAKs, CE marks, notifications and wrong ICRCs. Reordered packets do not count.
 func (f *Flow) Trouble() uint64 {
-	return f.PSN.NeverSeen() + f.PSN.Retransmitted + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
+	return f.PSN.NeverSeen() + f.PSN.Retransmitted + f.Trimmed + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
 }

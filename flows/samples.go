@@ -140,7 +140,7 @@ func (s *Samples) lookUp(p *Packet) *sampled {
 		s.stats.Truncated++
 		s.stats.SnapLength = max(s.stats.SnapLength, int(p.snapLength))
 		return nil
-	case otherTraffic, pfcKind:
+	case otherTraffic, pfcKind, trimmedKind:
 		s.stats.Others++
 		return nil
 	case invalidKind:

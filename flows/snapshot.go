@@ -154,7 +154,7 @@ func (f *Flow) subtractOld(o *Flow) {
 func (f *Flow) counters() []*uint64 {
 	p, c := &f.PSN, &f.Causes
 	all := []*uint64{
-		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated,
+		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated, &f.Trimmed,
 		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
 		&p.Gaps, &p.Missing, &p.Late, &p.Retransmitted, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
 		&c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious, &f.RTTFromRetransmitted,

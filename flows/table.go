@@ -165,6 +165,8 @@ func (t *Table) observePacket(p *Packet, frame uint64, at int64) {
 		if t.ownsShard(&p.pkt.Flow) {
 			t.observeAnswer(p, frame, at)
 		}
+	case trimmedKind:
+		t.observeTrimmed(p, frame, at)
 	case pfcKind:
 		t.observePause(&p.pause, frame, at)
 	default:

@@ -37,7 +37,7 @@ const (
 	twinWays      = 4 // slots in which a packet may be
 	twinDistance  = int64(time.Millisecond)
 	maxUndecided  = 4096 // packets that wait
-	undecidedStep = 64   // packets after which the decision is tried
+	undecidedStep = 64   // packets after which the decision is tried, and each time that they double
 	minTwins      = 16   // packets that are needed for a decision at the end of the capture
 	soonTwins     = 256  // packets that are enough before
 )
@@ -52,7 +52,7 @@ func (p *Packet) hashTwin() uint64 {
 		two |= 1
 	}
 	switch p.kind {
-	case requestKind, answerKind, cnpKind:
+	case requestKind, answerKind, cnpKind, trimmedKind:
 	case fastKind, ppfcKind, proxyKind:
 		one ^= p.about.Hash(0)
 	case fcnKind:
@@ -69,7 +69,7 @@ func (t *Table) observeTwins(p *Packet, frame uint64, at int64) {
 	switch {
 	case !w.decided:
 		w.wait(p, frame, at)
-		if len(w.waiting)%undecidedStep == 0 {
+		if n := len(w.waiting); n >= undecidedStep && n&(n-1) == 0 {
 			t.processTwins(false)
 		}
 	case !w.on || !t.isCopy(p, frame, at):
@@ -83,8 +83,8 @@ func (w *twins) wait(p *Packet, frame uint64, at int64) {
 		w.slots = make([]twin, twinSlots)
 	}
 	w.latest = max(w.latest, at)
-	w.waiting = append(w.waiting, waitingPacket{Packet: *p, frame: frame, at: at})
 	h := p.hashTwin()
+	w.waiting = append(w.waiting, waitingPacket{Packet: *p, frame: frame, at: at, twin: h})
 	if h == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (t *Table) processTwins(end bool) {
 	}
 	var compared, twinned int // packets of which a copy would have come
 	for i := range w.waiting {
-		if p := &w.waiting[i]; p.hashTwin() != 0 && (end || p.twinned || w.latest-p.at > twinDistance) {
+		if p := &w.waiting[i]; p.twin != 0 && (end || p.twinned || w.latest-p.at > twinDistance) {
 			compared++
 			if p.twinned {
 				twinned++

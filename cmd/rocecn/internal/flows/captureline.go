@@ -21,6 +21,7 @@ type captureLine struct {
 	ClockSteps  []clockStepLine   `json:"clock_steps,omitempty"`
 	OutOfOrder  uint64            `json:"out_of_order,omitempty"`
 	OneWay      bool              `json:"one_way,omitempty"`
+	Trimmed     uint64            `json:"trimmed,omitempty"`
 	RoCEv1      uint64            `json:"rocev1,omitempty"`
 	Unread      map[string]uint64 `json:"unread,omitempty"`
 }
@@ -32,7 +33,8 @@ type clockStepLine struct {
 
 func captureLineOf(c *flows.Capture, during *intervalLine) *captureLine {
 	l := &captureLine{Capture: true, Interval: during, Sampled: c.Sampled, EachTwice: c.EachTwice,
-		TruncatedTo: c.TruncatedTo, OutOfOrder: c.OutOfOrder, OneWay: c.OneWay, RoCEv1: c.RoCEv1, Unread: c.Unread}
+		TruncatedTo: c.TruncatedTo, OutOfOrder: c.OutOfOrder, OneWay: c.OneWay, Trimmed: c.Trimmed,
+		RoCEv1: c.RoCEv1, Unread: c.Unread}
 	for _, s := range c.ClockSteps {
 		l.ClockSteps = append(l.ClockSteps, clockStepLine{s.Frame, toMicroseconds(s.By)})
 	}
@@ -70,6 +72,10 @@ func describeCapture(c *flows.Capture) (all []string) {
 	if c.OneWay {
 		add("The capture has one direction only: without answers between any two hosts, missing packets cannot be " +
 			"judged.")
+	}
+	if c.Trimmed > 0 {
+		add("%s trimmed by a switch: each was lost at a queue before this point.",
+			cli.Count(c.Trimmed, "packet")+" "+were(c.Trimmed))
 	}
 	if c.RoCEv1 > 0 {
 		add("%s of RoCEv1 (EtherType 0x8915) %s not analysed.", cli.Count(c.RoCEv1, "packet"), were(c.RoCEv1))

@@ -56,6 +56,7 @@ type flowLine struct {
 	WorstQueue *flows.QueueDepth `json:"worst_queue,omitempty"`
 	ICRCWrong  uint64            `json:"icrc_wrong"`
 	Truncated  uint64            `json:"truncated"`
+	Trimmed    uint64            `json:"trimmed,omitempty"`
 
 	// Of -explain.
 	Verdicts []string     `json:"verdicts,omitempty"`
@@ -137,7 +138,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
 		Messages:    map[string]flows.Messages{},
 		answersLine: answersLineOf(&f.Answers),
-		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated,
+		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated, Trimmed: f.Trimmed,
 	}
 	if f.SrcQPFrom != 0 {
 		l.SrcQP, l.SrcQPFrom = &f.SrcQP, f.SrcQPFrom.String()

@@ -94,6 +94,7 @@ func newMetrics() []metric {
 	value("worst_queue.depth", func(f *flows.Flow) (float64, bool) { return float64(f.Queue.Depth), f.Queue.Known })
 	count("icrc_wrong", func(f *flows.Flow) uint64 { return f.ICRCWrong })
 	count("truncated", func(f *flows.Flow) uint64 { return f.Truncated })
+	count("trimmed", func(f *flows.Flow) uint64 { return f.Trimmed })
 	return all
 }
 

@@ -32,7 +32,7 @@ func everything() flows.Flow {
 		Requests: flows.Requests{Transport: bth.TransportUC, VLAN: 3, PCP: 1<<3 | 1<<5, SrcPort: 49152,
 			DSCP: 1<<26 | 1<<48,
 			ECN:  [4]uint64{101, 102, 103, 104}, MTU: 1024, Packets: 105, IPOctets: 106, PayloadOctets: 107,
-			ICRCWrong: 108, Truncated: 109, FirstTrouble: 145,
+			ICRCWrong: 108, Truncated: 109, Trimmed: 172, FirstTrouble: 145,
 			Varies: flows.Varies{VLAN: true, SrcPort: true, SrcMAC: true, DstMAC: true}},
 		SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, SharedPort: 160,
 		Mean: 110.5, Peak: 111.5,
@@ -80,7 +80,7 @@ var values = `src_port=49152 src_port_shared=160
 	cnps.after_ce_us.p50=0.02 cnps.after_ce_us.p99=0.03 ppfc=155 fcn=156 proxy=157 answers_icrc_wrong=255
 	rtt_us.from_retransmitted=171 rtt_us.samples=2 rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005
 	worst_queue.depth=160
-	icrc_wrong=108 truncated=109`
+	icrc_wrong=108 truncated=109 trimmed=172`
 
 func valuesOf(text string) map[string]string {
 	all := map[string]string{}
