@@ -8,15 +8,15 @@ import (
 	"github.com/rocecn/rocecn/message"
 )
 
-// A Count names one of the [Counters]: of Decisions by Action, or of an Effect.
+// A Count identifies one of the [Counters]: that of an Action, or that of an Effect. The other fields are zero.
 type Count struct {
 	Action  Action
-	Message message.Kind // kind of the notification, with ActionSent, ActionAccepted and ActionDropped
-	Reason  Reason       // with ActionRefused
-	Effect  Effect       // alone
+	Message message.Kind // kind of the notification, only with ActionSent, ActionAccepted and ActionDropped
+	Reason  Reason       // reason, only with ActionRefused
+	Effect  Effect       // effect, only with NoAction
 }
 
-// String returns the names of its parts, as in "sent_cnp", "refused_limited" and "opened".
+// String returns the name of the counter, as in "sent_cnp", "refused_limited" and "opened".
 func (c Count) String() string {
 	switch {
 	case c.Effect != 0:
@@ -34,16 +34,16 @@ func (c Count) String() string {
 // An Effect is an event that a role counts in addition to its Decisions.
 type Effect uint8
 
-// The effects. A [Count] of Decisions has the zero value.
+// The effects. The zero value is that of a [Count] with an Action.
 const (
 	EffectRepeated      Effect = iota + 1 // a notification was accepted, but repeats an earlier report (sender)
 	EffectFellBack                        // a notification was sent because the node cannot mark (congested)
-	EffectResumed                         // a flow may run again (congested, pause)
+	EffectResumed                         // a flow was resumed (congested, pause)
 	EffectStopped                         // a flow was stopped (pause)
-	EffectHeld                            // a flow may not become faster (pause)
-	EffectAlarmed                         // an alarm (pause)
-	EffectForgotten                       // a flow was evicted by another (congested, pause)
-	EffectObserved                        // the table of queue pairs learned from a packet (proxy)
+	EffectHeld                            // a flow was held at its rate (pause)
+	EffectAlarmed                         // an alarm was accepted (pause)
+	EffectForgotten                       // a flow was evicted from a full table (congested, pause)
+	EffectObserved                        // a packet taught a queue pair (proxy)
 	EffectOpened                          // a flow got a label (ingress)
 	EffectUnlabelled                      // a packet was forwarded with label 0, RoCEv2 or not (ingress)
 	EffectNotECNCapable                   // a packet was forwarded with a label but is Not-ECT (ingress)
@@ -88,7 +88,7 @@ func (c *Counters) counterFor(k Count) *atomic.Uint64 {
 	return &c.n[k.Action][column]
 }
 
-// Load returns a counter. With Message KindOther and NoReason it is the sum over all kinds or reasons of the Action.
+// Load returns a counter. With KindOther and NoReason it returns the sum over all kinds and reasons of the Action.
 func (c *Counters) Load(k Count) (n uint64) {
 	if k.Effect != 0 || k.Message != message.KindOther || k.Reason != NoReason || k.Action >= actions {
 		return c.counterFor(k).Load()
@@ -99,7 +99,7 @@ func (c *Counters) Load(k Count) (n uint64) {
 	return n
 }
 
-// All iterates over the counters that are not 0.
+// All yields the counters that are not 0.
 func (c *Counters) All() iter.Seq2[Count, uint64] {
 	return func(yield func(Count, uint64) bool) {
 		for action := range Action(actions) {
@@ -121,11 +121,11 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 	}
 }
 
-// Inc adds one. It is for roles.
+// Inc adds 1 to a counter. It is for implementations of [Role].
 func (c *Counters) Inc(k Count) { c.counterFor(k).Add(1) }
 
-// Settle counts a Decision by its Action and by its Reason, which a packet that was forwarded or marked can have as
-// well. If it has a Reason, and nothing was done, its Action becomes ActionRefused first. It is for roles.
+// Settle counts a Decision by its Action, and by its Reason, which a packet that was forwarded or marked may have as
+// well. A Decision with a Reason and NoAction gets ActionRefused first. It is for implementations of [Role].
 func (c *Counters) Settle(d *Decision) {
 	if d.Reason != NoReason && d.Action == NoAction {
 		d.Action, d.Message = ActionRefused, message.KindOther

@@ -8,14 +8,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Pairs return the queue pair that sends a flow. A *[qpmap.Map] implements them. If they also have the Map's methods
-// SourceQPOf, SourceQPAmid and Connects, roles call these for the sender of an earlier packet, such as the one in a
-// proxy message, and for flows of which the last packet may be forged.
+// Pairs is a table of queue pairs. A *[qpmap.Map] implements it. If a table also has the methods SourceQPOf,
+// SourceQPAmid and Connects of the Map, roles call these for the sender of an earlier packet, such as the one in a
+// proxy message, and for flows whose last packet may be forged.
 type Pairs interface {
+	// SourceQP returns the queue pair that sends the flow k. The errors are those of [qpmap.Map].
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
 }
 
-// A Learner is Pairs that learn from the packets that a role sees. A *[qpmap.Map] is one.
+// A Learner is a table of queue pairs that learns from the packets of a role. A *[qpmap.Map] implements it.
 type Learner interface {
 	Pairs
 	// Observe learns from a packet, and returns the number of pairs that it has learned.

@@ -5,5 +5,5 @@ package node
 // Burst without PerSecond.
 type Rate struct {
 	PerSecond float64 // packets a second on average
-	Burst     int     // packets at the same time, after a pause; 0 stands for 1
+	Burst     int     // packets that may arrive at the same time; 0 stands for 1
 }

@@ -2,7 +2,8 @@ package node
 
 import "github.com/rocecn/rocecn/internal/enumtext"
 
-// A Reason is the reason why a role rejected a packet. It is not an error, as NoReason is a Reason, too.
+// A Reason is the reason for which a role rejected a packet. It does not implement error, because a Decision without a
+// reason has NoReason.
 type Reason uint8
 
 // The reasons. NoReason, the zero value, means that nothing was rejected.
@@ -14,25 +15,25 @@ const (
 	ReasonNotification           // notifications are not answered
 	ReasonFragment               // fragments are not answered
 	ReasonAddress                // the sender's address is not a unicast address that can be reached
-	ReasonOwnAddress             // the node has sent the packet itself
+	ReasonOwnAddress             // the packet was sent by the node itself
 	ReasonNotTunnelled           // the packet is not in an IPv6 tunnel, as FCN requires
-	ReasonTunnelled              // the node may not reach the sender, or the notification came in a tunnel
-	ReasonNoMethod               // no way of notifying this sender is configured
+	ReasonTunnelled              // the sender may be unreachable, or the notification came in a tunnel (D17)
+	ReasonNoMethod               // no method to notify this sender is configured
 	ReasonNoProxy                // no proxy is known for this sender
-	ReasonLimited                // a rate limit holds
+	ReasonLimited                // a rate limit is exceeded
 	ReasonBroken                 // the octets cannot be decoded
 	ReasonICRC                   // the ICRC does not match
 	ReasonChecksum               // the UDP checksum is wrong
-	ReasonNotOurs                // not addressed to this node
-	ReasonDenied                 // the access list does not have the source
+	ReasonNotOurs                // the packet is not addressed to this node
+	ReasonDenied                 // the source is not in the access list
 	ReasonUnknownQP              // the sender's queue pair is not known
 	ReasonAmbiguousQP            // more than one queue pair could be the sender's
 	ReasonUnknownLabel           // no flow has this label
-	ReasonTupleMismatch          // the five-tuple differs from the invoking packet's
-	ReasonTableFull              // no room for another flow
+	ReasonTupleMismatch          // the five-tuple of a proxy message differs from that of its invoking packet
+	ReasonTableFull              // the table of flows is full
 	ReasonUnknownOption          // the notification has an unknown option that must not be skipped
 	ReasonAmbiguousLabel         // more than one flow has this label
-	ReasonTrimmed                // a switch has trimmed the packet, which has no ICRC any longer
+	ReasonTrimmed                // a switch has trimmed the packet, so it has no ICRC
 
 	reasons = iota
 )

@@ -2,20 +2,20 @@ package node
 
 import "github.com/rocecn/rocecn/internal/enumtext"
 
-// A Request is the request of an accepted notification. ActionAccepted does not imply that a flow has to
-// become slower: a PPFC that lets it run again is accepted as well.
+// A Request is the request of an accepted notification. ActionAccepted does not imply that a flow must slow down: it
+// also occurs with a PPFC that resumes the flow.
 type Request uint8
 
-// The requests. NoRequest, the zero value, is the request of every Decision with an Action other than ActionAccepted,
-// and of a notification that repeats an earlier one (Decision.Repeated).
+// The requests. NoRequest, the zero value, occurs with every Action other than ActionAccepted, and with a notification
+// that repeats an earlier one (Decision.Repeated).
 const (
 	NoRequest       Request = iota
 	RequestSlowDown         // reduce the rate of the flow (CNP, Fast CNP)
-	RequestStop             // send nothing until Resume, or for Decision.Pause (PPFC)
-	RequestHold             // do not send faster than now until Resume, or for Decision.Pause (PPFC)
-	RequestAlarm            // change nothing, but tell an operator (PPFC)
-	RequestResume           // Stop, Hold and Alarm have ended (PPFC)
-	RequestNotify           // notify the sender of the flow by a means of its own (proxy)
+	RequestStop             // send nothing for Decision.Pause, or until RequestResume (PPFC)
+	RequestHold             // do not send faster than now for Decision.Pause, or until RequestResume (PPFC)
+	RequestAlarm            // inform an operator, and change nothing (PPFC)
+	RequestResume           // end the stop, hold or alarm (PPFC)
+	RequestNotify           // notify the sender of the flow by other means than RoCEv2 (proxy)
 )
 
 var requestTexts = []string{"", "slow_down", "stop", "hold", "alarm", "resume", "notify"}

@@ -1,10 +1,13 @@
-// Package border is the border of a controlled domain: a filter that drops congestion messages in both directions
-// (FAST section 5, PROXY section 6), as a message from outside could slow down any flow inside.
+// Package border is the role of a border router of a controlled domain. It
+// drops congestion messages in both directions, because a message from outside
+// could slow down any flow inside (FAST section 5, PROXY section 6).
+// [Role.Receive] decides about each packet that is to cross the border.
 //
-// The drafts of FCN and PPFC have no such rule. A Role drops FCN all the same, and PPFC if Config says so.
+// The drafts of FCN and PPFC have no such rule. A Role drops FCNs as well, and
+// PPFCs and CNPs if Config requires it.
 //
-// Package filter has the same rules for sockets, tc, nftables and ip6tables. Unlike those, a Role also looks into
-// tunnels.
+// Package filter has the same rules for sockets, tc, nftables and ip6tables.
+// Those do not look into tunnels; a Role does.
 //
 // Experimental: this package may change in a minor release.
 package border
@@ -20,13 +23,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is the configuration. While a Role is not enabled, everything passes.
+// Config is the configuration. If it is not Enabled, all packets cross.
 type Config struct {
 	Enabled bool
 	filter.Border
 }
 
-// A Role judges packets. It keeps no state but counters.
+// A Role decides about packets at a border. Its only state are its counters.
 type Role struct {
 	cfg      Config
 	counters node.Counters
@@ -37,8 +40,8 @@ func New(cfg Config) (*Role, error) {
 	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. An enabled Role returns the error of [filter.Border.Validate], and
-// changes nothing.
+// Configure changes the Config. If cfg is Enabled and [filter.Border.Validate]
+// rejects it, Configure returns that error and changes nothing.
 func (b *Role) Configure(cfg Config) error {
 	if cfg.Enabled {
 		if err := cfg.Validate(); err != nil {
@@ -53,11 +56,18 @@ func (b *Role) Configure(cfg Config) error {
 // neither RoCEv2 nor a message.
 func (b *Role) Counters() *node.Counters { return &b.counters }
 
-// Receive decides whether a packet may cross, in either direction. A packet may cross unless its Action
-// is node.ActionDropped.
-// Packets that are neither RoCEv2 nor a congestion message have node.NoAction, as all have with Event.Observe; while
-// the Role is not enabled, the others have node.ActionRefused with node.ReasonDisabled, and cross. Receive appends
-// nothing to out, ignores domain and time, and works on frames that a capture has truncated.
+// Receive decides whether a packet may cross the border, in either direction.
+// It must not cross if the Action is node.ActionDropped; with every other
+// Action it may.
+//
+//   - node.ActionPassed: RoCEv2, or a message that may cross
+//   - node.ActionRefused with node.ReasonDisabled: the same, while the Role is
+//     not enabled
+//   - node.NoAction: other traffic, and every packet with Event.Observe
+//
+// Receive appends nothing to out and ignores the domain and the time of the
+// Event. The result for a frame that a capture has truncated is the same as for
+// the complete frame.
 func (b *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f == nil || e.Observe {
 		return out, d

@@ -1,19 +1,25 @@
-// Package ingress is the ingress PE of FCN section 4.1: it gives every RoCEv2 flow that enters the WAN a flow label
-// of its own, sends its packets on in an IPv6 tunnel under that label, and turns the FCN in which a congested node of
-// the WAN names a label into the CNP that the flow's sender understands.
+// Package ingress is the role of an ingress PE that receives FCNs (FCN section
+// 4.1). It assigns a flow label to each RoCEv2 flow that enters the WAN, and
+// encapsulates the packets of the flow in an IPv6 tunnel with this label. It
+// translates an FCN, in which a congested node of the WAN reports a label, to a
+// CNP for the sender of the flow.
 //
 //	sender ──> PE ──────────> P (congested) ──────────> egress PE ──> receiver
 //	             label L1, ECN copied      │
 //	sender <── PE <────────────────────────┘
 //	     CNP        FCN: label L1
 //
-// A [Role] sees every packet that enters the WAN, even if hardware encapsulates it, and every packet that comes from
-// the WAN, FCN among them. Where the kernel or hardware chooses the labels itself, it sees those in the tunnels: see
-// Config.LearnLabels. From both directions it learns queue pairs, as a CNP must name that of the sender, which data
-// packets do not. If the queue pair is not known, or could be one of several, no CNP is sent: the PE never guesses. For
-// congestion of the PE itself see Event.Level.
+// A [Role] must see every packet that enters the WAN, even if hardware
+// encapsulates it, and every packet from the WAN, including FCNs. If the kernel
+// or hardware chooses the labels, it must see the encapsulated packets: see
+// Config.LearnLabels.
 //
-// On several cores the instances share out the labels: see Config.Instances.
+// A CNP must name the queue pair of the sender, which data packets do not
+// contain. The Role learns queue pairs from both directions. If the queue pair
+// is unknown or ambiguous, it sends no CNP. It also sends CNPs if the PE itself
+// is congested: see Event.Level.
+//
+// On several cores the instances divide the labels: see Config.Instances.
 //
 // Experimental: this package may change in a minor release.
 package ingress
@@ -41,21 +47,22 @@ import (
 type Config struct {
 	Enabled bool
 
-	// WAN is the PE's address in the WAN: the outer source of its tunnels, which FCN are sent to.
+	// WAN is the PE's address in the WAN: the outer source of its tunnels and the destination of FCNs.
 	WAN  netip.Addr
-	Port uint16 // of FCN; 0 stands for fcn.Port
-	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Both are optional: senders of
-	// a family without one get no CNP, node.ReasonNoMethod.
+	Port uint16 // UDP port of FCNs; 0 stands for fcn.Port
+	// Self4 and Self6 are the PE's addresses on the side of the senders, the source addresses of its CNPs. Both are
+	// optional: senders of a family without an address get no CNP (node.ReasonNoMethod).
 	Self4, Self6 netip.Addr
-	Accept       *acl.List // nodes of the WAN
+	Accept       *acl.List // nodes of the WAN from which FCNs are accepted
 
-	// Tunnel encapsulates the packets that enter the WAN; with nil, if hardware does that, they are not appended, and
-	// the Decision has the label.
+	// Tunnel encapsulates the packets that enter the WAN. nil is for a PE whose hardware encapsulates them: Receive
+	// then appends nothing, and the Decision has the label.
 	Tunnel encap.Tunnel
-	// IgnoreTunnels: packets that arrive in a tunnel do not enter the WAN. Otherwise they are forwarded with label 0.
+	// IgnoreTunnels is for a PE where packets that arrive in a tunnel do not enter the WAN. Otherwise the role forwards
+	// them with label 0.
 	IgnoreTunnels bool
 
-	QPs node.Pairs // learned; without them no CNP is sent
+	QPs node.Pairs // table of queue pairs; with nil no CNP is sent
 
 	// MaxFlows is the number of flows that the table holds: 64 octets each and 11 to 22 for the index. The default
 	// is 65,536, or the number of the instance's labels if that is lower, which is also the maximum. A full table
@@ -64,31 +71,31 @@ type Config struct {
 	// Idle is the time without a packet after which a flow leaves the table; 0 stands for a minute. A flow that
 	// comes back later gets a new label.
 	Idle time.Duration
-	// Quarantine is the time for which the label of a flow that has left is given to no other flow, as an FCN about
-	// it may be on its way; 0 stands for 5 seconds.
+	// Quarantine is the time before the label of a removed flow is assigned again, because an FCN with this label may
+	// still arrive; 0 stands for 5 seconds.
 	Quarantine time.Duration
 
-	In, InPerSource node.Rate     // of FCN
-	MaxSources      int           // for InPerSource, 24 octets each; 4,096 by default
-	PerFlow         time.Duration // between two CNPs about a flow
-	Out             node.Rate     // of CNPs
+	In, InPerSource node.Rate     // limits on received FCNs: of all nodes, and of each
+	MaxSources      int           // entries of the table for InPerSource, 24 octets each; 4,096 by default
+	PerFlow         time.Duration // shortest time between two CNPs about a flow
+	Out             node.Rate     // limit on sent CNPs
 
-	Carriage rocev2.Carriage // of the CNPs
+	Carriage rocev2.Carriage // fields of IP and UDP in the CNPs
 
-	Seed uint64 // with which labels are repeatable, too
+	Seed uint64 // seed of the hash tables and of the labels; 0 is a random one
 
 	// LearnLabels is for a PE in which other components encapsulate and choose the labels. The role assigns no label,
 	// forwards nothing, and learns the label of each flow from packets in tunnels from WAN. Linux takes a label from
-	// a hash of addresses and ports, or copies the packet's own. So two flows may have the same label, and while both
-	// are live no CNP is sent about either. MaxFlows is then the number of labels in the table, 80 octets each and 11
+	// a hash of addresses and ports, or copies the packet's own. So two flows may have the same label; while both are
+	// active, no CNP is sent about either. MaxFlows is then the number of labels in the table, 80 octets each and 11
 	// to 22 for the index. Quarantine has no effect: a label that moves from one flow to another belongs to no flow
-	// for Idle.
+	// for the time Idle.
 	LearnLabels bool
 
-	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a
-	// share of the labels (12 octets a label), so that the label tells which instance an FCN is for: see Owner.
-	// Spread packets by their pair of addresses, so that an instance sees both directions, from which it learns queue
-	// pairs.
+	// Instances is the number of instances on several cores; 0 stands for 1. Instance is the number of this one, from
+	// 0. Each instance assigns a share of the labels (12 octets a label), so that the label in an FCN determines the
+	// instance: see Owner. Distribute packets by their pair of addresses, so that an instance sees both directions of
+	// a flow and can learn its queue pair.
 	Instance, Instances int
 }
 
@@ -146,7 +153,8 @@ func New(cfg Config) (*Role, error) {
 	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. Flows keep their labels. LearnLabels, Instance and Instances cannot change either.
+// Configure changes the Config. Flows keep their labels. LearnLabels, Instance
+// and Instances cannot change once the role was enabled.
 func (pe *Role) Configure(cfg Config) error {
 	cfg.Port = cmp.Or(cfg.Port, fcn.Port)
 	if cfg.Enabled {
@@ -191,9 +199,10 @@ func (pe *Role) Counters() *node.Counters { return &pe.counters }
 // Len returns the number of flows that have a label; with LearnLabels, the number of known labels.
 func (pe *Role) Len() int { return pe.table.Len() + pe.learned.Len() }
 
-// Free returns the number of further flows for which the table has room and a free label, as of the last packet or
-// call of Due. A label that a flow has given back is in quarantine at first. With LearnLabels it is the number of
-// further labels for which the table has room.
+// Free returns the number of flows that can still get a label: the table has
+// room for them, and a label is neither assigned nor in quarantine. The number
+// is that at the last packet or call of Due. With LearnLabels it is the number
+// of labels that the table still has room for.
 func (pe *Role) Free() int {
 	free := pe.memory.Size(0) - pe.Len()
 	if pe.memory.Size(4) == 1 { // LearnLabels
@@ -202,8 +211,9 @@ func (pe *Role) Free() int {
 	return min(free, pe.labels.countFree(pe.clock.Now()))
 }
 
-// Due removes the flows that have been silent for Idle. It appends nothing to out. Receive removes them as well: call
-// Due when there is no traffic, so that Receive has less to remove later.
+// Due removes flows without a packet for Config.Idle. It appends nothing to
+// out. Receive removes them as well: call Due while there is no traffic, so
+// that Receive has less to remove later.
 func (pe *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	pe.expireFlows(pe.latest.Or(now))
 	return out, d
@@ -215,17 +225,18 @@ func (pe *Role) expireFlows(now time.Time) {
 	}
 }
 
-// A Flow is a flow that has a label.
+// A Flow is a flow with a label.
 type Flow struct {
 	qpmap.Key
-	Label   uint32
-	SrcQP   uint32 // the sender's queue pair, if KnownQP
-	KnownQP bool
-	PKey    uint16 // of the last packet
+	Label   uint32 // flow label in the outer IPv6 header, 20 bits
+	SrcQP   uint32 // queue pair of the sender, valid if KnownQP is set
+	KnownQP bool   // SrcQP is known
+	PKey    uint16 // P_Key of the last packet
 }
 
-// Flows iterates over copies of the flows that have a label, the one seen longest ago first; with LearnLabels over the
-// labels that one flow alone has. The loop must not use the Role.
+// Flows yields copies of the flows with a label, the one without a packet for
+// the longest time first. With LearnLabels it omits labels that more than one
+// flow has. The loop must not use the Role.
 func (pe *Role) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
 		now := pe.latest.Or(now)

@@ -12,42 +12,76 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Receive decides about a packet. If Event.Level is above 0, the PE itself is congested: the packet, which is to enter
-// the WAN, waits in a queue of the PE, and Receive appends to out the CNP for its sender (FCN section 4.1). It is for
-// the program to show the packet again when it leaves the queue. The reasons for no CNP come in this order:
-// ReasonDisabled; ReasonBroken; ReasonNotOurs (other traffic); ReasonTunnelled; ReasonAcknowledgement;
-// ReasonNotification; ReasonNotCapable (the packet is not ECN-capable); then as for an FCN, from ReasonAddress on.
+// Receive decides about a packet. It distinguishes five cases:
 //
-// For an FCN, Receive appends to out the CNP for the sender of the flow with the label that it names; Event.Domain
-// does not matter: Flow.Domain is the VPN into which the CNP is to be sent. If there is none, the first of these
-// reasons is given: ReasonDisabled; ReasonFragment or ReasonBroken (the message is not complete); ReasonNotOurs (to
-// another node); ReasonTunnelled; ReasonDenied; ReasonLimited (InPerSource or In); ReasonBroken (a capture has
-// truncated the message); ReasonChecksum; ReasonBroken; ReasonUnknownLabel; ReasonAmbiguousLabel;
-// ReasonAcknowledgement (the flow has no data packets); ReasonAddress; ReasonOwnAddress; ReasonNoMethod;
-// ReasonUnknownQP; ReasonAmbiguousQP; ReasonLimited (PerFlow or Out).
+// 1. Event.Level is above 0: the PE itself is congested, and the packet waits
+// in one of its queues before it enters the WAN. Receive appends the CNP for
+// the sender (FCN section 4.1). The program must call Receive again with the
+// packet when it leaves the queue. If there is no CNP, the Reason is the first
+// of these that applies:
+//   - ReasonDisabled
+//   - ReasonBroken
+//   - ReasonNotOurs: other traffic
+//   - ReasonTunnelled
+//   - ReasonAcknowledgement
+//   - ReasonNotification
+//   - ReasonNotCapable: the packet is not ECN-capable
+//   - the reasons for an FCN from ReasonAddress on
 //
-// RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
-// that the tunnel belongs to. If it did, the Action is node.ActionLearned. If hardware opens the tunnels, show the
-// packets in them to QPs.
+// 2. The packet is an FCN: Receive appends the CNP for the sender of the flow
+// with the label in the FCN. Event.Domain has no effect; the CNP must be sent
+// into the VPN Flow.Domain. If there is no CNP, the Reason is the first of
+// these that applies:
+//   - ReasonDisabled
+//   - ReasonFragment or ReasonBroken: the message is incomplete
+//   - ReasonNotOurs: the FCN is addressed to another node
+//   - ReasonTunnelled
+//   - ReasonDenied
+//   - ReasonLimited: InPerSource or In
+//   - ReasonBroken: a capture has truncated the message
+//   - ReasonChecksum
+//   - ReasonBroken: the message is malformed
+//   - ReasonUnknownLabel
+//   - ReasonAmbiguousLabel
+//   - ReasonAcknowledgement: the flow has no data packets
+//   - ReasonAddress
+//   - ReasonOwnAddress
+//   - ReasonNoMethod
+//   - ReasonUnknownQP or ReasonAmbiguousQP
+//   - ReasonLimited: PerFlow or Out
 //
-// Any other IP packet enters the WAN from the VPN that is Event.Domain. Receive learns from it and appends it to out,
-// unchanged in the outer header of Config.Tunnel, with the label of its flow. For RoCEv2 the Action is
-// node.ActionForwarded; a flow without a label gets one. If a packet is forwarded with label 0 all the same, the
-// reason is one of these: ReasonTableFull (there is no room for another flow, or no free label); ReasonBroken (the
-// packet cannot be decoded); ReasonTunnelled (it came inside another IP header, so its source may be out of reach,
-// D17). Other traffic is appended with label 0, and the Action is node.NoAction. Receive appends none of these:
+// 3. The packet is RoCEv2 in a tunnel that ends at Config.WAN, the other
+// direction of the flows: it teaches queue pairs, in the domain of the tunnel.
+// If it did, the Action is node.ActionLearned. If hardware decapsulates these
+// packets, pass them to the Observe method of QPs.
 //
+// 4. Any other IP packet enters the WAN, from the VPN Event.Domain. Receive
+// learns from it and appends it to out, unchanged, with the outer header of
+// Config.Tunnel and the label of its flow. RoCEv2 has node.ActionForwarded, and
+// a new flow gets a label. If RoCEv2 is forwarded with label 0, the Reason is
+// one of these:
+//   - ReasonTableFull: the table is full, or no label is free
+//   - ReasonBroken: the packet cannot be decoded
+//   - ReasonTunnelled: the packet is inside another IP header, so its source
+//     may be unreachable (D17)
+//
+// Other traffic is forwarded with label 0 and has node.NoAction. Receive
+// appends none of these packets:
 //   - packets to the PE itself
-//   - packets that a capture has truncated; their flows get labels all the same
-//   - packets that are too long for the tunnel or end in their IP header; RoCEv2 is Refused as ReasonBroken
-//   - packets of a PE that is off; RoCEv2 is Refused as ReasonDisabled
+//   - packets that a capture has truncated; their flows get labels nevertheless
+//   - packets that are too long for the tunnel or end in their IP header;
+//     RoCEv2 has node.ActionRefused with ReasonBroken
+//   - packets of a PE that is not Enabled; RoCEv2 has node.ActionRefused with
+//     ReasonDisabled
 //
-// With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that begins at Config.WAN teaches: if something
-// was learned, the Action is node.ActionLearned, and the Decision has the flow, its label, and the queue pair if that
-// was learned as well. Data that teaches nothing is Refused as ReasonUnknownLabel with label 0, which names no flow,
-// and as ReasonTableFull if there is no room for its label.
+// 5. With Config.LearnLabels nothing is forwarded. RoCEv2 in a tunnel that
+// begins at Config.WAN teaches labels and queue pairs: if it did, the Action is
+// node.ActionLearned, and the Decision has the flow, its label, and the queue
+// pair if it was learned. Data that teaches nothing has node.ActionRefused,
+// with ReasonUnknownLabel for label 0, which identifies no flow, or with
+// ReasonTableFull.
 //
-// With Event.Observe Receive only learns, from RoCEv2 in tunnels: it answers and forwards nothing.
+// With Event.Observe Receive only learns, from RoCEv2 in tunnels.
 func (pe *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f == nil {
 		return out, d

@@ -1,16 +1,18 @@
-// Package pause is the state of a host or an ingress that receives PPFCs (PPFC section 3): it decides which
-// notifications to accept, and keeps the state of each target until it ends.
+// Package pause is the role of a host or an ingress that receives PPFCs (PPFC
+// section 3). [Role.Receive] decides which notifications to accept, and stores
+// the state of each target, a flow or a port, until it ends:
 //
-//	stop    send nothing until resume, or for Pause Duration
-//	hold    do not send faster than now, until resume, or for Pause Duration
-//	alarm   nothing changes, but an operator should know
+//	stop    send nothing for Pause Duration, or until resume
+//	hold    do not send faster than now for Pause Duration, or until resume
+//	alarm   inform an operator, and change nothing
 //	resume  ends stop, hold and alarm
 //
-// The meanings are those that the names suggest: the draft refers to another one for them
-// (draft-xz-rtgwg-ppfc-notification).
+// The draft does not define these types itself; it refers to
+// draft-xz-rtgwg-ppfc-notification. The meanings here follow from the names.
 //
-// No state lasts longer than Config.MaxPause, so that a lost resume does not stop a flow for ever. Call State before
-// sending, or at the time that Next returns.
+// Call [Role.State] before sending, or at the time that [Role.Next] returns. No
+// state lasts longer than Config.MaxPause, so that a lost resume does not stop
+// a flow for ever.
 //
 // Experimental: this package may change in a minor release.
 package pause
@@ -31,15 +33,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A State is the permission of a target to send.
+// A State is the state of a target: whether and how fast it may send.
 type State uint8
 
-// The states. If a target is in several states, the first of StateStopped, StateHeld and StateAlarmed is reported.
+// The states. If several apply, State returns the first of StateStopped, StateHeld and StateAlarmed.
 const (
-	StateRunning State = iota
-	StateStopped
-	StateHeld
-	StateAlarmed
+	StateRunning State = iota // may send
+	StateStopped              // must not send
+	StateHeld                 // must not send faster than when it was held
+	StateAlarmed              // may send; a node has reported an alarm
 )
 
 var states = [...]string{"running", "stopped", "held", "alarmed"}
@@ -62,17 +64,17 @@ func (s *State) UnmarshalText(text []byte) error {
 //   - a flow, by the destination of its data packets and their DestQP, as a Fast CNP does;
 //   - a port of the congested node, if the address is that of the notification's sender and the host has no such flow.
 type Target struct {
-	Addr   netip.Addr // the flow's destination, or the node
-	DestQP uint32     // of a flow: its receiver's queue pair, 24 bits
-	Port   uint16     // of a node: the congested port
-	Node   bool       // which of the two it is
-	Domain uint32     // such as a VPN, which may have addresses of its own
+	Addr   netip.Addr // destination of the flow, or address of the congested node
+	DestQP uint32     // queue pair of the flow's receiver, 24 bits; 0 for a port
+	Port   uint16     // congested port of the node; 0 for a flow
+	Node   bool       // true for a port, false for a flow
+	Domain uint32     // domain of the addresses, such as a VPN: Event.Domain
 }
 
-// FlowTarget returns the target that is a flow.
+// FlowTarget returns the target for a flow with this destination and DestQP.
 func FlowTarget(dst netip.Addr, destQP uint32) Target { return Target{Addr: dst, DestQP: destQP} }
 
-// PortTarget returns the target that is a port of a congested node.
+// PortTarget returns the target for this port of a congested node.
 func PortTarget(addr netip.Addr, port uint16) Target {
 	return Target{Addr: addr, Port: port, Node: true}
 }
@@ -81,19 +83,19 @@ func PortTarget(addr netip.Addr, port uint16) Target {
 type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
-	Accept       *acl.List
-	QPs          node.Pairs    // of a host
-	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, the longest that PPFCs ask for
+	Accept       *acl.List     // nodes from which PPFCs are accepted
+	QPs          node.Pairs    // queue pairs of the host; nil for an ingress
+	MaxPause     time.Duration // longest duration of a state; 0 stands for ppfc.MaxPause, the longest in a PPFC
 
-	In, InPerSource node.Rate
-	MaxSources      int // for InPerSource, 24 octets each; 4,096 by default
-	// MaxTargets is the number of targets that are kept, 64 octets each; 65,536 by default. When the table is full, a
-	// new target evicts the one with the state that ends first, which then runs.
+	In, InPerSource node.Rate // limits on received PPFCs: of all nodes, and of each
+	MaxSources      int       // entries of the table for InPerSource, 24 octets each; 4,096 by default
+	// MaxTargets is the maximum number of targets that are not running, 64 octets each; 65,536 by default. In a full
+	// table a new target evicts the one whose state ends first, which is then running.
 	MaxTargets int
-	Seed       uint64
+	Seed       uint64 // seed of the hash tables; 0 is a random one
 }
 
-// A Role has the targets that are not running.
+// A Role contains the targets that are not running.
 type Role struct {
 	cfg      Config
 	self     role.Self
@@ -141,15 +143,24 @@ func (t *Role) Configure(cfg Config) error {
 // Counters returns the counters. Any goroutine may read it.
 func (t *Role) Counters() *node.Counters { return &t.counters }
 
-// Receive decides about a packet, and applies its request. It appends nothing to out. For a packet that is no PPFC
-// the Action is node.NoAction, as it is for all with Event.Observe. If a PPFC is not accepted, the first of these
-// reasons is given: ReasonDisabled; ReasonNotOurs (to another node); ReasonTunnelled (access list and border saw
-// only the outer header, D17); ReasonDenied; ReasonLimited; ReasonBroken (octets are missing, or there are too
-// many); ReasonICRC.
+// Receive decides about a packet and applies the request of an accepted PPFC.
+// It appends nothing to out. For other packets, and with Event.Observe, the
+// Action is node.NoAction.
 //
-// If it is accepted, Decision.Request is the request, which holds for Pause, at most MaxPause: a target that has to
-// stop does so even if a later request is to hold or an alarm. [Role.Target] is the target; if KnownQP, it is a flow of
-// the host: Flow, which SrcQP sends.
+// If the PPFC is accepted, Decision.Request is its request and [Role.Target]
+// the target; the request holds for the Pause of the PPFC, at most for
+// Config.MaxPause. A stop holds even if a later PPFC requests a hold or an
+// alarm. If KnownQP is set, the target is the flow Flow of the host, which the
+// queue pair SrcQP sends.
+//
+// If it is not accepted, the Reason is the first of these that applies:
+//   - ReasonDisabled
+//   - ReasonNotOurs: the PPFC is addressed to another node
+//   - ReasonTunnelled: access lists and borders saw only the outer header (D17)
+//   - ReasonDenied
+//   - ReasonLimited
+//   - ReasonBroken: the PPFC has too few or too many octets
+//   - ReasonICRC
 func (t *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f != nil && !e.Observe {
 		d.Reason = t.receivePPFC(f, e.Domain, &d, t.latest.Or(e.Now))
@@ -158,8 +169,8 @@ func (t *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	return out, d
 }
 
-// Due ends the states that have expired. It appends nothing to out. A program need not call it: Receive, State and
-// Next do the same.
+// Due removes expired states. It appends nothing to out. Programs need not call
+// it, because Receive, State and Next remove them as well.
 func (t *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	t.Next(now)
 	return out, d
@@ -235,7 +246,7 @@ func (t *Role) applyRequest(d *node.Decision, n *ppfc.Notification, now time.Tim
 var stateEffects = [...]node.Effect{StateRunning: node.EffectResumed, StateStopped: node.EffectStopped,
 	StateHeld: node.EffectHeld, StateAlarmed: node.EffectAlarmed}
 
-// StateAfter returns the state that a request leads to.
+// StateAfter returns the state of a target after this request.
 func StateAfter(r node.Request) State {
 	switch r {
 	case node.RequestStop:
@@ -248,7 +259,8 @@ func StateAfter(r node.Request) State {
 	return StateRunning
 }
 
-// State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
+// State returns the state of a target and the time at which it ends, unless a
+// PPFC changes it before. The time is zero for StateRunning.
 func (t *Role) State(target Target, now time.Time) (State, time.Time) {
 	now = t.latest.Or(now)
 	at := t.clock.Ticks(now)
@@ -263,8 +275,9 @@ func (t *Role) State(target Target, now time.Time) (State, time.Time) {
 	return StateRunning, time.Time{}
 }
 
-// Next returns the time at which the next state ends, and whether there is one: at that time, call State again for the
-// targets that were not running.
+// Next returns the time at which the next state ends; the result is false if
+// all targets are running. At that time, call State for the targets that were
+// not running.
 func (t *Role) Next(now time.Time) (time.Time, bool) {
 	now = t.latest.Or(now)
 	at := t.clock.Ticks(now)

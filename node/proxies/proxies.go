@@ -1,7 +1,8 @@
-// Package proxies is the table in which a congested node looks up the proxy of a sender (PROXY section 5, D16): the
-// best advertisement of the longest prefix that contains the sender's address.
-//
-// Advertisements come from the decoders of package pnc or from configuration:
+// Package proxies is a table of the proxies of senders, in which a congested
+// node finds the proxy to notify about a flow (PROXY section 5). [Table.Lookup]
+// returns the proxy in the best advertisement for the longest prefix that
+// contains the sender's address (D16). Advertisements come from the decoders of
+// package pnc or from configuration:
 //
 //	table.Replace(origin, codes.ReadISIS(fragments...)) // an LSP has changed
 //	table.Insert(pnc.Advertisement{Prefix: senders, Proxy: proxy})
@@ -21,16 +22,16 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config of a Table.
+// Config is the configuration of a Table.
 type Config struct {
-	MaxAdvertisements int // 0 stands for 65,536
+	MaxAdvertisements int // maximum number of advertisements; 0 stands for 65,536
 }
 
 // defaultMax is the default of Config.MaxAdvertisements.
 const defaultMax = 1 << 16
 
-// MaxPerPrefix is the maximum number of advertisements of one prefix, as the time of Insert and Withdraw grows with
-// them.
+// MaxPerPrefix is the maximum number of advertisements of one prefix. It limits
+// the time of Insert and Withdraw, which is linear in them.
 const MaxPerPrefix = 256
 
 // The errors of Insert.
@@ -41,13 +42,15 @@ var (
 		"full: it has the maximum number of advertisements, or MaxPerPrefix for this prefix", wireerr.Range)
 )
 
-// A Table has the proxies of senders by prefix. When it has the maximum of advertisements, it rejects others;
-// nothing is evicted. It is not safe for concurrent use: the goroutine that looks up also inserts, or each has a
-// table of its own. A nil Table has no proxies.
+// A Table contains advertisements of proxies by prefix. A full table rejects
+// new advertisements and evicts none. It is not safe for concurrent use: one
+// goroutine does both look-ups and changes, or each has a table of its own. A
+// nil Table has no proxies.
 //
-// Of several advertisements of one prefix the one with the lowest metric is used, of those with the same metric the one
-// with the lowest address (D16; IPv4 before IPv6). One that an operator configures is treated alike: its metric is 0
-// unless the operator gives one.
+// Lookup uses the advertisement of a prefix with the lowest metric, and among
+// equal metrics the one with the lowest address, IPv4 before IPv6 (D16). This
+// also holds for advertisements that an operator configures; their metric is 0
+// unless given.
 type Table struct {
 	max      int
 	prefixes map[netip.Prefix]uint32   // the best advertisement of each

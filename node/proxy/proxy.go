@@ -1,17 +1,21 @@
-// Package proxy is the proxy node of PROXY section 4. It is close to senders that a congested node cannot notify
-// itself: the congested node sends a message to the proxy, which translates it into one that the sender understands.
+// Package proxy is the role of a proxy (PROXY section 4). A proxy is close to
+// senders that a congested node cannot notify itself. [Role.Receive] translates
+// the message of a congested node to a notification that the sender
+// understands.
 //
 //	sender ──────── proxy ──────── congested node ──────── receiver
 //	        <─ CNP ─       <─ message: five-tuple, level,
 //	           with the       invoking packet
 //	           sender's queue pair
 //
-// The message names the receiver's queue pair, a CNP must name the sender's. So a [Role] must see the traffic in both
-// directions, from which it learns queue pairs. If the sender's is not known, or could be one of several, no CNP is
-// sent: the proxy never guesses. Fast CNP and PPFC name the receiver's queue pair, from which senders find their own.
-// For senders that do not use RoCEv2 see [Other].
+// The message names the queue pair of the receiver, and a CNP must name that of
+// the sender. A [Role] learns queue pairs from the traffic, so it must see both
+// directions. If the sender's queue pair is unknown or ambiguous, it sends no
+// CNP. A Fast CNP or PPFC names the queue pair of the receiver, as the message
+// does. [AnswerOther] is for senders that do not use RoCEv2.
 //
-// On several cores, each instance gets the traffic and the messages of its own pairs of addresses.
+// On several cores each instance gets the traffic and the messages of its own
+// pairs of addresses.
 //
 // Experimental: this package may change in a minor release.
 package proxy
@@ -32,16 +36,16 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Answer is the message by which a sender is notified: one that it understands.
+// An Answer is the kind of notification that a sender understands.
 type Answer uint8
 
 // The answers.
 const (
-	NoAnswer      Answer = iota // nothing is sent
-	AnswerCNP                   // the CNP of RoCEv2
-	AnswerFastCNP               // over IPv6 only
-	AnswerPPFC
-	AnswerOther // something else, which the program sends: see [Role.Message]
+	NoAnswer      Answer = iota // no notification
+	AnswerCNP                   // CNP
+	AnswerFastCNP               // Fast CNP, over IPv6 only
+	AnswerPPFC                  // PPFC with Config.Pause
+	AnswerOther                 // notification that the program itself sends: see [Role.Message]
 )
 
 var answers = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
@@ -52,41 +56,41 @@ func (a Answer) String() string { return enumtext.Name(a, answers, "Answer") }
 // MarshalText returns the text of String.
 func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText sets a from the text of String.
+// UnmarshalText sets a to the answer with this String.
 func (a *Answer) UnmarshalText(text []byte) error { return enumtext.OneOf(a, text, answers) }
 
 // Config is the configuration, in the words of package [node].
 type Config struct {
 	Enabled bool
 
-	// Self4 and Self6 are the addresses to which messages are sent, and the source addresses of the proxy's
-	// notifications. Senders of a family without one are not notified: node.ReasonNoMethod.
+	// Self4 and Self6 are the destination addresses of messages and the source addresses of notifications. Senders of
+	// a family without an address get no notification (node.ReasonNoMethod).
 	Self4, Self6 netip.Addr
-	Port         uint16    // of the messages; 0 stands for proxymsg.Port
-	Accept       *acl.List // the congested nodes
-	// Senders have, by prefix, the message that a sender understands. No other senders get a message;
-	// a sender without an entry is node.ReasonNoMethod.
+	Port         uint16    // UDP port of messages; 0 stands for proxymsg.Port
+	Accept       *acl.List // congested nodes from which messages are accepted
+	// Senders contains the answer that the senders in a prefix understand. Other senders get no notification
+	// (node.ReasonNoMethod).
 	Senders *acl.Map[Answer]
-	// FromReceiver: CNPs come from the address of the flow's receiver, as ordinary ones do, and not from the proxy's
-	// own.
+	// FromReceiver makes the receiver of the flow the source address of CNPs, as in the CNPs of the receiver itself.
 	FromReceiver bool
 
-	// QPs are the queue pairs learned. Without them no CNP is sent. If several senders have used a queue pair one after
+	// QPs is the table of queue pairs. With nil no CNP is sent. If several senders have used a queue pair one after
 	// the other, a *[qpmap.Map] finds the one that sent the invoking packet.
 	QPs node.Pairs
 
-	In, InPerSource      node.Rate
-	PerFlow              time.Duration // between two answers about a flow
-	Out                  node.Rate     // of answers
-	MaxFlows, MaxSources int           // for PerFlow, 16 octets each, 65,536 by default; for InPerSource, 24, 4,096
-	Seed                 uint64
+	In, InPerSource node.Rate     // limits on received messages: of all nodes, and of each
+	PerFlow         time.Duration // shortest time between two notifications about a flow
+	Out             node.Rate     // limit on sent notifications
+	MaxFlows        int           // entries of the table for PerFlow, 16 octets each; 65,536 by default
+	MaxSources      int           // entries of the table for InPerSource, 24 octets each; 4,096 by default
+	Seed            uint64        // seed of the hash tables; 0 is a random one
 
 	// Family is the address family of the five-tuples in messages; 0 stands for inferred (D8).
 	Family proxymsg.Family
 
-	Carriage   rocev2.Carriage // of the messages sent
-	CodePoints fastcnp.CodePoints
-	Pause      ppfc.Extension // extension of a PPFC; the zero value: stop, for 0 µs
+	Carriage   rocev2.Carriage    // fields of IP and UDP in notifications
+	CodePoints fastcnp.CodePoints // types of the Fast CNP options
+	Pause      ppfc.Extension     // extension of a PPFC; the zero value is a stop for 0 µs
 }
 
 // A Role is a proxy node.

@@ -16,20 +16,37 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Receive decides about a packet that the proxy sees. RoCEv2 in either direction teaches queue pairs: if it did, the
-// Action is node.ActionLearned. Packets inside another IP header teach nothing, as their addresses may be those of a
-// VPN. With Event.Observe nothing else happens.
+// Receive decides about a packet. RoCEv2 in either direction teaches queue
+// pairs; the Action is node.ActionLearned if it did. Packets inside another IP
+// header teach nothing, because their addresses may be those of a VPN. With
+// Event.Observe Receive only learns.
 //
-// If the Action is node.ActionAccepted, the sender's Answer is Other: nothing was appended, and the program is to
-// notify the sender, see [Role.Message]. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
+// For a message of a congested node, Receive appends to out the notification
+// for the sender, a complete IP packet. If the sender has AnswerOther, it
+// appends nothing and the Action is node.ActionAccepted: the program must
+// notify the sender, see [Role.Message]. Flow then has the addresses, and the
+// queue pair if the flow is RoCEv2.
 //
-// To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
-// first of these reasons is given: ReasonDisabled; ReasonFragment or ReasonBroken (the message is incomplete);
-// ReasonNotOurs (to another node); ReasonTunnelled; ReasonDenied; ReasonLimited (InPerSource or In); ReasonBroken (a
-// capture has cut the message); ReasonChecksum; ReasonBroken (also if the invoking packet does not name the flow);
-// ReasonTupleMismatch (also for a flow that is not RoCEv2, unless the Answer to its sender is Other);
-// ReasonFragment, ReasonAcknowledgement or ReasonNotification (the invoking packet is one); ReasonAddress;
-// ReasonOwnAddress; ReasonNoMethod; ReasonUnknownQP; ReasonAmbiguousQP; ReasonLimited (PerFlow or Out).
+// If Receive does neither, the Reason is the first of these that applies:
+//   - ReasonDisabled
+//   - ReasonFragment or ReasonBroken: the message is incomplete
+//   - ReasonNotOurs: the message is addressed to another node
+//   - ReasonTunnelled
+//   - ReasonDenied
+//   - ReasonLimited: InPerSource or In
+//   - ReasonBroken: a capture has truncated the message
+//   - ReasonChecksum
+//   - ReasonBroken: the message is malformed, or the invoking packet does not
+//     identify the flow
+//   - ReasonTupleMismatch: also for a flow that is not RoCEv2, unless its
+//     sender has AnswerOther
+//   - ReasonFragment, ReasonAcknowledgement or ReasonNotification: the invoking
+//     packet is one
+//   - ReasonAddress
+//   - ReasonOwnAddress
+//   - ReasonNoMethod
+//   - ReasonUnknownQP or ReasonAmbiguousQP
+//   - ReasonLimited: PerFlow or Out
 func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f == nil {
 		return out, d
@@ -52,9 +69,10 @@ func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 // Due does nothing: a proxy sends nothing unless it receives a frame.
 func (p *Role) Due(out []byte, _ time.Time) (sent []byte, d node.Decision) { return out, d }
 
-// Message returns the message about which the last Decision was, if its Action is node.ActionAccepted: it has the
-// five-tuple of the flow, and the invoking packet from its outermost IP header on, as much as the message had room
-// for. It aliases the frame, and is valid until the next Receive.
+// Message returns the message of the last Decision, if its Action is
+// node.ActionAccepted: the five-tuple of the flow, and the invoking packet from
+// its outermost IP header on, as far as the message contains it. It aliases the
+// frame and is valid until the next Receive.
 func (p *Role) Message() *proxymsg.Message { return &p.message }
 
 // observePacket learns from a packet that is no message.
