@@ -10,7 +10,7 @@ import (
 
 // Pairs is a table of queue pairs. A *[qpmap.Map] implements it. If a table also has the methods SourceQPOf,
 // SourceQPAmid and Connects of the Map, roles call these for the sender of an earlier packet, such as the one in a
-// proxy message, and for flows whose last packet may be forged.
+// proxy message, and for flows with a last packet that may be forged.
 type Pairs interface {
 	// SourceQP returns the queue pair that sends the flow k. The errors are those of [qpmap.Map].
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)

@@ -55,8 +55,8 @@ type Config struct {
 	Self4, Self6 netip.Addr
 	Accept       *acl.List // nodes of the WAN from which FCNs are accepted
 
-	// Tunnel encapsulates the packets that enter the WAN. nil is for a PE whose hardware encapsulates them: Receive
-	// then appends nothing, and the Decision has the label.
+	// Tunnel encapsulates the packets that enter the WAN. nil is for a PE with hardware that encapsulates them:
+	// Receive then appends nothing, and the Decision has the label.
 	Tunnel encap.Tunnel
 	// IgnoreTunnels is for a PE where packets that arrive in a tunnel do not enter the WAN. Otherwise the role forwards
 	// them with label 0.

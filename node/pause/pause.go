@@ -33,7 +33,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A State is the state of a target: whether and how fast it may send.
+// A State is the permission of a target to send.
 type State uint8
 
 // The states. If several apply, State returns the first of StateStopped, StateHeld and StateAlarmed.
@@ -90,7 +90,7 @@ type Config struct {
 	In, InPerSource node.Rate // limits on received PPFCs: of all nodes, and of each
 	MaxSources      int       // entries of the table for InPerSource, 24 octets each; 4,096 by default
 	// MaxTargets is the maximum number of targets that are not running, 64 octets each; 65,536 by default. In a full
-	// table a new target evicts the one whose state ends first, which is then running.
+	// table a new target evicts the one with the state that ends first, which is then running.
 	MaxTargets int
 	Seed       uint64 // seed of the hash tables; 0 is a random one
 }
