@@ -151,6 +151,8 @@ func TestSamplingErrors(t *testing.T) {
 				}
 				if got.Capture.Sampled > 0 {
 					for _, f := range got.Flows {
+						require.Equal(t, got.Capture.Sampled, f.Sampled)
+						require.Equal(t, f.PSN.Retransmitted+f.Answers.Total()-f.ACKs, f.Trouble())
 						require.Zero(t, f.PSN.Lost+f.PSN.Unseen)
 						require.Equal(t, f.PSN.Missing, f.PSN.Unjudged+f.PSN.Late)
 					}

@@ -29,6 +29,7 @@ type Flow struct {
 	PSN       PSN
 	Causes    Retransmissions
 	GaveUp    *GaveUp // nil unless the sender gave up
+	Sampled   uint64  // Capture.Sampled
 
 	Answers
 	Spacing time.Duration // shortest time between two CNPs; negative with fewer than two
@@ -202,6 +203,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 	if e := t.evidences.lookUp(f.evidence); e != nil {
 		out.Evidence = e.toEvidence(t.histograms.lookUp(e.pace.recovery).clone())
 	}
+	out.Sampled = t.capture.sampling.oneIn()
 	out.Mean, out.Peak = f.meanAndPeak()
 	if f.macs != [12]byte{} {
 		out.DstMAC, out.SrcMAC = bytes.Clone(f.macs[:6]), bytes.Clone(f.macs[6:])
@@ -220,7 +222,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 			out.Causes.Spurious, out.RTTFromRetransmitted = r.spuriousNow(), r.timesNow()
 		}
 		out.GaveUp = t.gaveUp(f)
-		if t.capture.sampling.oneIn() > 0 { // the missing packets are those that were not sampled
+		if out.Sampled > 0 { // the missing packets are those that were not sampled
 			out.PSN.Unjudged += out.PSN.Unseen + out.PSN.Lost
 			out.PSN.Unseen, out.PSN.Lost, out.GaveUp = 0, 0, nil
 		}
@@ -308,7 +310,12 @@ func (t *Table) reportLinks() (all []Link) {
 }
 
 // Trouble returns a score that orders flows from worst to best: PSNs never seen, retransmissions,
-// NAKs, CE marks, notifications and wrong ICRCs. Reordered packets do not count.
+// NAKs, CE marks, notifications and wrong ICRCs. Reordered packets do not count, nor PSNs never seen in
+// a sample of the packets.
 func (f *Flow) Trouble() uint64 {
-	return f.PSN.NeverSeen() + f.PSN.Retransmitted + f.Trimmed + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
+	missing := f.PSN.NeverSeen()
+	if f.Sampled > 0 {
+		missing = 0
+	}
+	return missing + f.PSN.Retransmitted + f.Trimmed + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
 }

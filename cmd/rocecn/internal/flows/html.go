@@ -57,6 +57,7 @@ type page struct {
 	Level     level
 	Headline  string
 	Under     string        // evidence for the headline
+	Capture   []string      // sentences about the capture itself
 	Verdicts  []pageVerdict // the first ones
 	Further   []pageVerdict
 	Hosts     []pageHost
@@ -152,7 +153,7 @@ func readScript() template.JS {
 
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	p := &page{Style: template.CSS(pageStyle), Script: readScript(), Flows: len(s.Flows), Packets: s.Stats.Packets,
-		Evicted: s.Evicted.Flows}
+		Evicted: s.Evicted.Flows, Capture: describeCapture(&s.Capture)}
 	for _, name := range a.inputs.Names {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
 	}

@@ -68,6 +68,9 @@ func answerLoss(s *flows.Snapshot) question {
 	}
 	q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.PSN.NeverSeen()) })
 	switch {
+	case s.Capture.Sampled > 0:
+		q.Answer, q.Level = fmt.Sprintf("Not to be said: the capture is a sample of about 1 packet in %d",
+			s.Capture.Sampled), unknown
 	case p.Lost > 0:
 		q.Answer, q.Level = cli.Count(p.Lost, "packet")+" lost", bad
 	case p.Unjudged > 0:
