@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Thresholds: marked packets of a flow, and the time for which other packets were answered
@@ -19,13 +18,16 @@ const (
 // findCNPMissing finds marked flows about which no CNP came back.
 //
 // Evidence: a flow of a reliable service with several packets with CE, and answers from the
-// receiver for some time after the first one. ECN is off at the receiver, or its CNPs take another
-// path than its answers.
+// receiver for some time after the first one.
 //
-// Counter-evidence: any CNP from the receiver to this sender, because adapters may limit CNPs by
-// address, even with a wrong ICRC; notifications by nodes, which may replace CNPs. If the receiver's answers were not
-// captured, CNPs were not captured either. A receiver that sends CNPs to others has ECN on. In
-// these two cases no party is named.
+// A mirror that takes the class of the data only gives the same picture, and so do CNPs that are lost
+// between the receiver and the capture point. The receiver is named only if the sender did not slow
+// down during marks that would have caused many CNPs: see [flows.Control]. If its rate fell after
+// marks, CNPs arrived, and there is no verdict.
+//
+// Excluded by any CNP from the receiver to this sender, because adapters may limit CNPs by address,
+// even with a wrong ICRC; by notifications of nodes, which may replace CNPs. A receiver that sends
+// CNPs to others has ECN on. If its answers were not captured, CNPs were not captured either.
 func findCNPMissing(v *view) {
 	answered := map[pair]bool{}       // direction of the flows
 	notifies := map[netip.Addr]bool{} // receivers that send CNPs
@@ -40,7 +42,7 @@ func findCNPMissing(v *view) {
 		notifies[f.Dst] = notifies[f.Dst] || f.Evidence.Sign(flows.SignCNP).Count > 0
 	}
 	marked := func(f *flows.Flow) bool {
-		return f.Sequenced && f.ECN[rocev2.CE] >= minMarks && !answered[pair{f.Src, f.Dst}]
+		return f.Sequenced && f.Evidence.Sign(flows.SignCE).Count >= minMarks && !answered[pair{f.Src, f.Dst}]
 	}
 	seen := func(f *flows.Flow) bool {
 		answers := f.Evidence.Sign(flows.SignAnswerAfterCE)
@@ -48,18 +50,22 @@ func findCNPMissing(v *view) {
 	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
 		marks, answers := sumSigns(g.flows, flows.SignCE), sumSigns(g.flows, flows.SignAnswerAfterCE)
-		party, reason := g.address.String(), "ECN is off there, or its CNPs take another path than its ACKs."
+		suspects := []string{g.address.String(), mirror}
+		reason := "ECN is off there, or the mirror leaves out CNPs, which often have a class of their own."
+		excluded := []string{"a capture of one direction: the receiver's answers are in it"}
 		if notifies[g.address] {
-			party = ""
+			suspects = []string{"the limit of CNPs in total at " + g.address.String(), "the path of CNPs to the sender"}
 			reason = "It sends CNPs to other senders: those to this one may take another path, or be limited in total."
+			excluded = append(excluded, "ECN off at the receiver", "a mirror that leaves out CNPs")
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseCNPMissing, Party: party, Since: marks.Since, Until: marks.Until,
-			Text: fmt.Sprintf("%s to %v had CE, from %s on, and %v sent no CNP, although %s from it came "+
-				"after the first mark. %s",
-				formatCount(marks.Count, "packet"), g.address, formatStart(marks), g.address,
+			Cause: CauseCNPMissing, Suspects: suspects, Excluded: excluded, Since: marks.Since, Until: marks.Until,
+			Text: fmt.Sprintf("%s to %v had CE, from %s on, and the capture has no CNP from it, although %s from it "+
+				"came after the first mark. %s",
+				formatCount(marks.Count, "packet"), g.address, formatStart(marks),
 				formatCount(answers.Count, "answer"), reason),
-			Next:   "Turn on the notification point (NP) for this priority on the receiver, and check its np_cnp_sent.",
+			Next: "Read np_cnp_sent on the receiver: if it grows, its CNPs take another path or are not mirrored; if " +
+				"not, turn on the notification point (NP) for this priority there.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),
 		}, g.flows)
@@ -69,7 +75,8 @@ func findCNPMissing(v *view) {
 	}) {
 		marks := sumSigns(g.flows, flows.SignCE)
 		v.addVerdict(Verdict{
-			Cause: CauseCNPMissing, Since: marks.Since, Until: marks.Until,
+			Cause: CauseCNPMissing, Suspects: []string{"the capture, which has one direction only", g.address.String()},
+			Since: marks.Since, Until: marks.Until,
 			Text: fmt.Sprintf("%s to %v had CE, from %s on, and the capture contains no CNP and no other answer "+
 				"of these flows. It is unknown whether the receiver sends CNPs.",
 				formatCount(marks.Count, "packet"), g.address, formatStart(marks)),

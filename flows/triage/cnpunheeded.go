@@ -2,41 +2,119 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/rocecn/rocecn/flows"
 )
 
+// Thresholds of the comparison with neighbors. A sender that obeys slows down visibly after half of
+// its CNPs at least, so five CNPs without any have a probability of 3 %, and with less than a fifth
+// of many of them it is smaller.
+const (
+	minJudged   = 5   // judged CNPs of the flow and of its neighbors
+	mostSlowed  = 0.2 // share of CNPs after which the flow slowed down
+	leastSlowed = 0.6 // the same for its neighbors
+	rateSpared  = 1.2 // rate of the flow, compared with the mean rate of its neighbors after CNPs
+)
+
 // findCNPUnheeded finds senders that do not slow down after CNPs.
 //
-// Evidence: a run of CNPs in quick succession, with the same rate at its end as at its beginning;
-// see flows.Control.
+// Evidence: a long run of CNPs in quick succession, with the same rate at its end as at its beginning
+// (see [flows.Control]); or fewer CNPs, after which neighbors at the same receiver slowed down and
+// this one did not, although it is faster than they are.
 //
-// Counter-evidence: a lower rate after one of them; fewer CNPs than a sender may need after a long
-// time without any; a rate so low that senders do not reduce it further. CNPs lost between the
-// capture point and the sender cannot be seen, as the text says.
+// CNPs may be lost between the capture point and the sender, so the sender is named only if it slows
+// down after CNPs about other flows: then CNPs reach it. A flow that sends less than its limit does
+// not slow down visibly; such flows are slower than their neighbors. A queue that is still draining
+// hides a lower rate for at most 10 ms.
 func findCNPUnheeded(v *view) {
-	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool {
-		return f.Evidence.Control.Unheeded.Count > 0
-	}) {
+	v.addUnheeded(func(f *flows.Flow) bool { return f.Evidence.Control.Unheeded.Count > 0 },
+		func(f *flows.Flow) (flows.Sign, float64) {
+			c := &f.Evidence.Control
+			return c.Unheeded, c.Rate
+		}, "")
+	neighbors := map[*flows.Flow]bool{}
+	for _, g := range v.to {
+		for _, f := range g.flows {
+			neighbors[f] = isUnheededBeside(f, g.flows)
+		}
+	}
+	v.addUnheeded(func(f *flows.Flow) bool {
+		return neighbors[f] && !v.hasCause(f, CauseCNPUnheeded)
+	}, func(f *flows.Flow) (flows.Sign, float64) {
+		return cnpSign(f), f.Evidence.Control.After
+	}, " Other senders to the same receiver slowed down after their CNPs.")
+}
+
+// cnpSign returns the CNPs about a flow with and without a Fast CNP option.
+func cnpSign(f *flows.Flow) flows.Sign {
+	return sumSigns([]*flows.Flow{f}, flows.SignCNP, flows.SignNotification)
+}
+
+// isUnheededBeside reports whether a flow did not slow down while its neighbors, the flows of other
+// sources to the same receiver, did.
+func isUnheededBeside(f *flows.Flow, all []*flows.Flow) bool {
+	own := &f.Evidence.Control
+	if own.Judged < minJudged || float64(own.Slowed) > mostSlowed*float64(own.Judged) {
+		return false
+	}
+	span := cnpSign(f)
+	var judged, slowed uint64
+	var after float64
+	for _, o := range all {
+		c, s := &o.Evidence.Control, cnpSign(o)
+		if o.Src == f.Src || c.Judged == 0 || o.DSCP != f.DSCP || !spansOverlap(s.Since, s.Until, span.Since,
+			span.Until) {
+			continue
+		}
+		judged += c.Judged
+		slowed += c.Slowed
+		after += c.After * float64(c.Judged)
+	}
+	return judged >= minJudged && float64(slowed) >= leastSlowed*float64(judged) &&
+		own.After*float64(judged) >= rateSpared*after
+}
+
+// addUnheeded adds verdicts about the senders of flows that meet a condition, with the CNPs and the
+// rate that show it.
+func (v *view) addUnheeded(holds func(*flows.Flow) bool, of func(*flows.Flow) (flows.Sign, float64), more string) {
+	obeys := map[netip.Addr]bool{}
+	for _, f := range v.flows {
+		c := &f.Evidence.Control
+		if c.Slowed >= minMarks && float64(c.Slowed) >= leastSlowed*float64(c.Judged) {
+			obeys[f.Src] = true
+		}
+	}
+	for _, g := range v.groupFlows(sourceOf, holds) {
 		var run flows.Sign
 		var rates float64
 		var shown []Frame
 		for _, f := range g.flows {
-			c := &f.Evidence.Control
-			run = addSigns(run, c.Unheeded)
-			rates += c.Rate
-			shown = append(shown, Frame{c.Unheeded.First, "CNP"}, Frame{c.Unheeded.Last, "CNP"})
+			s, rate := of(f)
+			run = addSigns(run, s)
+			rates += rate
+			shown = append(shown, Frame{s.First, "CNP"}, Frame{s.Last, "CNP"})
 		}
-		v.addVerdict(Verdict{
-			Cause: CauseCNPUnheeded, Party: g.address.String(), Since: run.Since, Until: run.Until,
+		verdict := Verdict{
+			Cause: CauseCNPUnheeded, Since: run.Since, Until: run.Until,
 			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s, from %s on, and after them it "+
-				"still sent %s per flow. ECN is off there, or CNPs are lost on their way to it.", g.address,
+				"still sent %s per flow.%s", g.address,
 				formatCount(run.Count, "CNP"), formatDuration(run.Until.Sub(run.Since)), formatStart(run),
-				formatRate(rates/float64(len(g.flows)))),
-			Next: "Turn on the reaction point (RP) for this priority on the sender, and check its rp_cnp_handled and " +
-				"rp_cnp_ignored.",
+				formatRate(rates/float64(len(g.flows))), more),
+			Next: "Read rp_cnp_handled and rp_cnp_ignored on the sender: if neither grows, CNPs are lost on their " +
+				"way " +
+				"to it; else turn on its reaction point (RP) for this priority.",
 			Frames: limitFrames(shown),
 			Filter: joinAnd(filterAddress("dst", g.address), anyCNP),
-		}, g.flows)
+		}
+		if obeys[g.address] {
+			verdict.Party = g.address.String()
+			verdict.Excluded = []string{"CNPs lost on their way: the sender slowed down after those about other flows"}
+			verdict.Text += " It slowed down after CNPs about other flows, so CNPs reach it."
+		} else {
+			verdict.Suspects = []string{g.address.String(), pathToSender}
+			verdict.Text += " Its reaction point is off, or CNPs are lost between this capture point and the sender."
+		}
+		v.addVerdict(verdict, g.flows)
 	}
 }

@@ -47,7 +47,7 @@ func ExplainDiscards(all []flows.Sampled) []Verdict {
 			}
 			v := &verdicts[at]
 			counts[at] += d.Packets
-			v.Flows = append(v.Flows, all[i].FlowKey)
+			v.Flows, v.Joined = append(v.Flows, all[i].FlowKey), 1
 			if d.First.Before(v.Since) {
 				v.Since = d.First
 			}

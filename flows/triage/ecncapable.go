@@ -9,10 +9,12 @@ import (
 // findNotECNCapable finds senders of packets that cannot be marked, while others are marked.
 //
 // Evidence: all requests of a flow are Not-ECT, and at the same time other packets to its receiver
-// or from its sender had CE. Such a sender receives no CNPs, and switches drop its packets where
-// they mark others.
+// or from its sender had CE. No CNP is sent about such packets, and switches drop them where they
+// mark others.
 //
-// Counter-evidence: no marks on related flows; notifications about the flow by nodes.
+// A hop that clears the field before the capture point gives the same picture, so there are two
+// suspects. Excluded are nodes that notify about the flow, because they read the field, and a network
+// that marks nothing.
 func findNotECNCapable(v *view) {
 	marked := func(all groups) map[string]flows.Sign {
 		out := map[string]flows.Sign{}
@@ -42,13 +44,19 @@ func findNotECNCapable(v *view) {
 		}
 		not := sumSigns(g.flows, flows.SignNotECT)
 		v.addVerdict(Verdict{
-			Cause: CauseNotECNCapable, Party: g.address.String(), Since: not.Since, Until: not.Until,
-			Text: fmt.Sprintf("%v sends without ECN: all %s of %s are Not-ECT, from %s on. At the same time %s of "+
-				"other flows had CE. Where switches mark those, they drop these, and no CNP tells the sender.",
+			Cause: CauseNotECNCapable, Suspects: []string{g.address.String(), hopBefore},
+			Excluded: []string{"a network without ECN: other packets near these were marked"},
+			Since:    not.Since, Until: not.Until,
+			Text: fmt.Sprintf("The packets of %v arrive without ECN: all %s of %s are Not-ECT, from %s on. At the "+
+				"same "+
+				"time %s of other flows had CE. Where switches mark those, they drop these, and no CNP is sent. "+
+				"Either "+
+				"%v sends them so, or a hop before this capture point clears the field.",
 				g.address, formatCount(not.Count, "packet"), formatCount(len(g.flows), "flow"), formatStart(not),
-				formatCount(others.Count, "packet")),
-			Next: "Set ECT(0) on the sender: the ECN bits of its traffic class, in the settings of rdma_cm or of " +
-				"the adapter.",
+				formatCount(others.Count, "packet"), g.address),
+			Next: fmt.Sprintf("Capture at %v: if its packets leave with ECT(0), compare captures along the path "+
+				"(-compare) to find the hop that clears the field; if not, set the ECN bits of its traffic class.",
+				g.address),
 			Frames: evidenceFrames(g.flows, flows.SignNotECT),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 0)),
 		}, g.flows)

@@ -12,7 +12,7 @@ import (
 var rules = []rule{
 	{find: findPauseStorm}, {find: findIncast}, {find: findOnePath}, {findCNPMissing, true}, {findCNPUnheeded, true},
 	{find: findNotECNCapable}, {findOtherDSCP, true}, {find: findTooManyNotices}, {find: findNotReady},
-	{findStorm, true}, {findTimedOut, true}, {findReordered, true}, {findLost, true}, {find: findCongested},
+	{findGaveUp, true}, {findReordered, true}, {findLosses, true}, {find: findCongested},
 	{find: findRefused}, {find: findCorrupt}, {findNotCaptured, true},
 }
 
@@ -24,9 +24,10 @@ type rule struct {
 	needsAll bool
 }
 
-// Explain returns the verdicts about a snapshot: causes before symptoms, and those about the most
-// flows first. It returns none without Config.Evidence, or if the table has evicted flows
-// (Snapshot.Evicted), because those may have been counter-evidence.
+// Explain returns the verdicts about a snapshot: causes before symptoms, and those that affect the
+// most octets first; verdicts about a link come before all others. It returns none without
+// Config.Evidence, or if the table has evicted flows (Snapshot.Evicted), because those may have been
+// counter-evidence.
 func Explain(s *flows.Snapshot) []Verdict {
 	if s.Evicted.Flows > 0 {
 		return nil
@@ -38,7 +39,20 @@ func Explain(s *flows.Snapshot) []Verdict {
 		}
 	}
 	slices.SortStableFunc(v.verdicts, func(a, b Verdict) int {
-		return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(len(b.Flows), len(a.Flows)))
+		return cmp.Or(compareBool(len(a.Flows) > 0, len(b.Flows) > 0),
+			compareBool(a.Cause.IsSymptom(), b.Cause.IsSymptom()), cmp.Compare(b.Octets, a.Octets),
+			cmp.Compare(a.Cause, b.Cause), cmp.Compare(len(b.Flows), len(a.Flows)))
 	})
 	return v.verdicts
+}
+
+// compareBool compares two conditions; false comes first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

@@ -17,6 +17,8 @@ const (
 	minExpected    = 10                     // expected signs of a flow for their absence to be significant
 )
 
+const separateQueues = "separate queues on the paths of its senders"
+
 // findIncast finds receivers to which several senders send at the same time and congest the path.
 //
 // Evidence: flows from three or more sources to one receiver are congested at the same time.
@@ -76,7 +78,8 @@ func findIncast(v *view) {
 			continue
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseIncast, Party: c.address.String(), Since: c.hits.Since, Until: c.hits.Until,
+			Cause: CauseIncast, Suspects: []string{c.address.String(), separateQueues}, Since: c.hits.Since,
+			Until: c.hits.Until,
 			Text: fmt.Sprintf("%d senders sent to %v at the same time, in %s, from %s on: %s", len(from), c.address,
 				formatCount(len(c.flows), "flow"), formatStart(c.hits), describeCongestion(c.flows)),
 			Next: "Check the queue of the last switch's port to this receiver, and the application that makes all " +

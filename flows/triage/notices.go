@@ -66,6 +66,7 @@ func findTooManyNotices(v *view) {
 		}
 		if n.Kind == flows.NoticeCNP {
 			verdict.Party = ""
+			verdict.Suspects = []string{k.from, "a proxy that sends CNPs with this address"}
 			verdict.Text = fmt.Sprintf("CNPs come too often: %s about %s came with the address of %v, from %s on, "+
 				"%d of them less than 4 µs after the previous one. The receiver or a proxy sends them.",
 				formatCount(n.Count, "CNP"), formatCount(len(x.flows), "flow"), n.From, formatStart(n.Sign), n.TooClose)

@@ -3,56 +3,70 @@ package triage
 import (
 	"fmt"
 	"math/bits"
-	"net/netip"
 
 	"github.com/rocecn/rocecn/flows"
 )
 
-// findOtherDSCP finds flows with losses and another DSCP than the usual one, which has no losses.
+// minSpared is the minimum number of packets of flows without losses.
+const minSpared = 100
+
+// findOtherDSCP finds flows that lose packets, while flows to the same receiver with another DSCP
+// lose none. The DSCP selects the lossless class.
 //
-// Evidence: most flows to a receiver, at least two with at least 100 packets in all, have one DSCP
-// and no losses, while a flow with another DSCP has losses. The DSCP selects the lossless class.
+// Evidence: at least two flows to a receiver with at least 100 packets in all, one DSCP and no
+// losses, at the share of losses of the others three of their packets would have been lost.
 //
-// Counter-evidence: any loss with the usual DSCP; flows with several DSCPs; so few losses that the
-// usual flows would have had fewer than three at the same share. A capture does not contain the
-// lossless DSCP of a network: without flows to compare with, there is no verdict.
+// A hop that changes the DSCP before the capture point gives the same picture, so there are two
+// suspects. Excluded by any loss with the spared DSCP, and by flows with several DSCPs. A capture
+// does not contain the lossless DSCP of a network: without flows to compare with, there is no
+// verdict.
 func findOtherDSCP(v *view) {
-	found := map[netip.Addr]uint64{} // usual DSCP by source with a verdict
-	var lossy []*flows.Flow
 	for _, g := range v.to {
-		usual, spared, ok := usualDSCP(g.flows)
+		spared, sent, ok := sparedDSCP(g.flows)
+		if !ok {
+			continue
+		}
+		var lossy []*flows.Flow
+		var set, lost, packets uint64
 		for _, f := range g.flows {
-			if ok && f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<usual && hasLosses(f) &&
-				countLosses(f)*spared >= minMarks*f.Packets {
+			if f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<spared && hasLosses(f) {
 				lossy = append(lossy, f)
-				found[f.Src] = usual
+				set |= f.DSCP
+				lost += countLosses(f)
+				packets += f.Packets
 			}
 		}
-	}
-	for _, g := range groupBy(lossy, sourceOf) {
-		lost, usual := sumSigns(g.flows, lossSigns...), found[g.address]
-		var set uint64
-		for _, f := range g.flows {
-			set |= f.DSCP
+		if len(lossy) == 0 || lost*sent < minMarks*packets {
+			continue
 		}
+		sign := sumSigns(lossy, lossSigns...)
+		senders := addressesOf(lossy, sourceOf)
 		v.addVerdict(Verdict{
-			Cause: CauseOtherDSCP, Party: g.address.String(), Since: lost.Since, Until: lost.Until,
-			Text: fmt.Sprintf("%v sends with DSCP %s, and its packets are lost, from %s on. The flows to the same "+
-				"receiver with DSCP %d have no losses: that DSCP is lossless here, and this one is not.",
-				g.address, formatList(bitNumbers(set), 4), formatStart(lost), usual),
-			Next:   fmt.Sprintf("Set the traffic class on the sender so that it sends with DSCP %d.", usual),
-			Frames: evidenceFrames(g.flows, lossSigns...),
-			Filter: joinAnd(filterHosts(g.flows), filterFrames(lost)),
-		}, g.flows)
+			Cause: CauseOtherDSCP, Suspects: append(senders, hopBefore), Joined: len(senders),
+			Excluded: []string{"the receiver and its port: flows with another DSCP lose nothing"},
+			Since:    sign.Since, Until: sign.Until,
+			Text: fmt.Sprintf("Packets to %v with DSCP %s are lost, those of %s, from %s on. The %s to it with DSCP "+
+				"%d "+
+				"lose nothing: that DSCP is lossless here. Either the %s this DSCP, or a hop before this capture "+
+				"point "+
+				"changes it.",
+				g.address, formatList(bitNumbers(set), 4), formatList(senders, 4), formatStart(sign),
+				formatCount(sent, "packet"), spared, map[bool]string{true: "sender sets", false: "senders set"}[len(
+					senders) == 1]),
+			Next: fmt.Sprintf("Capture at %s: if its packets leave with DSCP %d, compare captures along the path "+
+				"(-compare) to find the hop that changes it; if not, set its traffic class to that DSCP.",
+				senders[0], spared),
+			Frames: evidenceFrames(lossy, lossSigns...),
+			Filter: joinAnd(filterHosts(lossy), filterFrames(sign)),
+		}, lossy)
 	}
 }
 
-// usualDSCP returns the DSCP of most flows and the number of packets with it. ok reports whether
-// there are enough of them, without losses.
-func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
+// sparedDSCP returns the DSCP with the most packets among those without losses, and the number of
+// these packets. ok reports whether there are enough of them.
+func sparedDSCP(all []*flows.Flow) (dscp, sent uint64, ok bool) {
 	var number, packets [64]uint64
 	var lossy [64]bool
-	var total uint64
 	for _, f := range all {
 		if bits.OnesCount64(f.DSCP) != 1 || !f.Sequenced {
 			continue
@@ -61,15 +75,13 @@ func usualDSCP(all []*flows.Flow) (usual, sent uint64, ok bool) {
 		number[d]++
 		packets[d] += f.Packets
 		lossy[d] = lossy[d] || hasLosses(f)
-		total++
 	}
-	for d, n := range number {
-		if n > number[usual] {
-			usual = uint64(d)
+	for d, n := range packets {
+		if n > sent && !lossy[d] && number[d] >= 2 {
+			dscp, sent = uint64(d), n
 		}
 	}
-	sent = packets[usual]
-	return usual, sent, number[usual] >= 2 && number[usual]*2 > total && sent >= 100 && !lossy[usual]
+	return dscp, sent, sent >= minSpared
 }
 
 // lossSigns are the signs of lost packets.

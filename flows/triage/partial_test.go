@@ -65,9 +65,14 @@ func selectSource(all []capture.Record, addr string) (out []capture.Record) {
 	return out
 }
 
+// causesOf returns the causes with the parties, or with a question mark and the first suspect.
 func causesOf(all []triage.Verdict) (out []string) {
 	for _, v := range all {
-		out = append(out, strings.TrimSpace(v.Cause.String()+" "+v.Party))
+		blame := v.Party
+		if blame == "" && len(v.Suspects) > 0 {
+			blame = "?" + v.Suspects[0]
+		}
+		out = append(out, strings.TrimSpace(v.Cause.String()+" "+blame))
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package triage
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -14,33 +15,46 @@ const (
 	stormXOFFs  = 5
 	stormShare  = 4                      // inverse of the paused share of the time from the first XOFF to the last
 	stormPaused = 500 * time.Microsecond // in all
+
+	// An endless pause is longer than any buffer needs to drain: at 100 Gbit/s, 20 ms are 250 MB.
+	minEndless = 20 * time.Millisecond
 )
+
+// A storm is a priority of a link that is paused for a long time.
+type storm struct {
+	link     *flows.Link
+	priority int // or flows.AllPriorities
+	flows.Priority
+	flows.PauseSign
+}
+
+// isEndless reports whether the link was paused without interruption until the end of the capture.
+func (s *storm) isEndless(end time.Time) bool {
+	return s.XON == 0 && s.Longest >= minEndless && !s.Since.Add(s.Longest).Before(end.Add(-time.Millisecond))
+}
 
 // findPauseStorm finds MAC addresses that pause a link for a long time.
 //
 // Evidence: PFC or PAUSE frames that stop a priority for at least 500 µs in all, and for a fourth
 // of the time from the first XOFF to the last.
 //
-// Counter-evidence: a paused switch pauses its neighbors. If several addresses pause like that, no
-// party is named, because the first one in the capture may have been paused by another before. PFC
-// stays on its link, so its absence from a capture proves nothing.
+// A pause without interruption and without an XON until the end of the capture is an endless pause.
+//
+// A paused switch pauses its neighbors, so the address is named only if it is that of a host that
+// sends: the source of the flows of one address. If several addresses pause like that, all are
+// suspects, because the first one in the capture may have been paused by another before. PFC stays on
+// its link, so its absence from a capture proves nothing.
 func findPauseStorm(v *view) {
-	type storm struct {
-		link     *flows.Link
-		priority int // or flows.AllPriorities
-		paused   time.Duration
-		flows.PauseSign
-	}
 	var all []storm
 	for i := range v.Links {
 		l := &v.Links[i]
 		for p := range l.PauseSigns {
 			s := storm{link: l, priority: p, PauseSign: l.PauseSigns[p]}
-			if s.paused = l.All.Paused; p != flows.AllPriorities {
-				s.paused = l.Priorities[p].Paused
+			if s.Priority = l.All; p != flows.AllPriorities {
+				s.Priority = l.Priorities[p]
 			}
 			span := s.Until.Sub(s.Since)
-			if s.Count >= stormXOFFs && s.paused >= stormPaused && s.paused*stormShare >= span {
+			if s.Count >= stormXOFFs && s.Paused >= stormPaused && s.Paused*stormShare >= span {
 				all = append(all, s)
 			}
 		}
@@ -55,7 +69,7 @@ func findPauseStorm(v *view) {
 		what = "all priorities"
 	}
 	text := fmt.Sprintf("%v paused %s of its link for %s in all, at most %s at a time, with %s from %s on.",
-		first.link.Src, what, formatDuration(first.paused), formatDuration(first.Longest), formatCount(first.Count,
+		first.link.Src, what, formatDuration(first.Paused), formatDuration(first.Longest), formatCount(first.Count,
 			"XOFF"), formatStart(first.Sign))
 	var also []string
 	for _, s := range all[1:] {
@@ -63,22 +77,47 @@ func findPauseStorm(v *view) {
 			also = append(also, a)
 		}
 	}
-	party := first.link.Src.String()
-	if len(also) > 0 {
-		party = ""
+	verdict := Verdict{Cause: CausePauseStorm, Joined: len(all), Since: first.Since, Until: first.Until}
+	next := "Check the device with this MAC address: a host that receives too slowly, or a switch that is paused " +
+		"itself; then capture on its other links."
+	switch from := first.link.Src.String(); {
+	case len(also) > 0:
+		verdict.Suspects = append([]string{from}, also...)
 		text += fmt.Sprintf(" It was the first in the capture, and %s did the same: a paused device pauses others.",
 			formatList(also, 3))
+	case v.isHost(from):
+		verdict.Party = from
+		verdict.Excluded = []string{"a switch that is paused itself: the address is that of a host"}
+	default:
+		verdict.Suspects = []string{from, "a device that pauses the port with this address"}
+	}
+	if first.isEndless(v.end) {
+		verdict.Cause = CauseEndlessPause
+		text += " The pause did not end within the capture: nothing with this priority can be sent on the link."
+		next = "Look for a cycle of switches that pause each other (a PFC deadlock), and for a host that has stopped " +
+			"receiving; a PFC watchdog on the switches ends such a pause."
 	}
 	if first.link.Assumed {
 		text += " The times are for a link of 100 Gbit/s; set -link-rate for another one."
 	}
-	shown := limitFrames([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
-	v.addVerdict(Verdict{
-		Cause: CausePauseStorm, Party: party, Since: first.Since, Until: first.Until,
-		Text: text,
-		Next: "Check the device with this MAC address: a host that receives too slowly, or a switch that is paused " +
-			"itself; then capture on its other links.",
-		Frames: shown,
-		Filter: joinAnd("eth.src == "+first.link.Src.String(), "macc"),
-	}, nil)
+	verdict.Text, verdict.Next = text, next
+	verdict.Frames = limitFrames([]Frame{{first.First, "XOFF"}, {first.Last, "XOFF"}})
+	verdict.Filter = joinAnd("eth.src == "+first.link.Src.String(), "macc")
+	v.addVerdict(verdict, nil)
+}
+
+// isHost reports whether an Ethernet address is the source of the flows of a single host. A router is
+// the source of those of several hosts.
+func (v *view) isHost(mac string) bool {
+	var host netip.Addr
+	for _, f := range v.flows {
+		switch {
+		case f.SrcMAC.String() != mac || f.Varies.SrcMAC:
+		case host.IsValid() && host != f.Src:
+			return false
+		default:
+			host = f.Src
+		}
+	}
+	return host.IsValid()
 }

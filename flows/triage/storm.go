@@ -11,7 +11,7 @@ const (
 	stormPart    = 5  // inverse of their minimum share of its packets
 )
 
-// findStorm finds flows that mainly consist of retransmissions: go-back-N retransmits everything
+// isStorm reports whether a flow mainly consists of retransmissions: go-back-N retransmits everything
 // outstanding for each lost packet.
 //
 // Evidence: at least fifty retransmissions and a fifth of the packets, after NAKs, for the rest of
@@ -20,29 +20,29 @@ const (
 // Counter-evidence: retransmissions after RNR NAKs and timeouts without traffic have rules of their
 // own. Without any request for retransmission and without a timeout, the capture may contain each
 // packet twice, for example at a mirror of two ports. No party is named.
-func findStorm(v *view) {
-	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
-		n := f.Causes.NAK + f.Causes.Read
-		if f.Evidence.MaxTimeout < minTimeout { // timeouts of single packets while the flow continued
-			n += f.Causes.Timeout
-		}
-		asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read
-		return asked > 0 && n >= stormRepeats && n*stormPart >= f.Packets
-	}) {
-		retransmitted := sumSigns(g.flows, flows.SignAfterNAK, flows.SignReadRest, flows.SignAfterTimeout)
-		total := sumSigns(g.flows, flows.SignRequest)
-		naks := sumSigns(g.flows, flows.SignNAK)
-		v.addVerdict(Verdict{
-			Cause: CauseStorm, Since: retransmitted.Since, Until: retransmitted.Until,
-			Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that "+
-				"the receiver misses, everything outstanding is retransmitted.", retransmitted.Count,
-				formatCount(total.Count, "packet"), g.address,
-				formatShare(retransmitted.Count, total.Count), formatStart(retransmitted),
-				formatCount(naks.Count, "NAK")),
-			Next: "Find out why packets are missing: drops in queues on the path, a DSCP that is not lossless, or " +
-				"reordering. Compare two points with -compare.",
-			Frames: evidenceFrames(g.flows, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest),
-			Filter: joinAnd(filterHosts(g.flows), filterFrames(addSigns(naks, retransmitted))),
-		}, g.flows)
+func isStorm(f *flows.Flow) bool {
+	n := f.Causes.NAK + f.Causes.Read
+	if f.Evidence.MaxTimeout < minTimeout { // timeouts of single packets while the flow continued
+		n += f.Causes.Timeout
+	}
+	asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read
+	return asked > 0 && n >= stormRepeats && n*stormPart >= f.Packets
+}
+
+// describeStorm returns the verdict about flows that mainly consist of retransmissions.
+func describeStorm(all []*flows.Flow) Verdict {
+	retransmitted := sumSigns(all, flows.SignAfterNAK, flows.SignReadRest, flows.SignAfterTimeout)
+	total, naks := sumSigns(all, flows.SignRequest), sumSigns(all, flows.SignNAK)
+	return Verdict{
+		Cause: CauseStorm, Since: retransmitted.Since, Until: retransmitted.Until,
+		Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that "+
+			"the receiver misses, everything outstanding is retransmitted.", retransmitted.Count,
+			formatCount(total.Count, "packet"), all[0].Dst,
+			formatShare(retransmitted.Count, total.Count), formatStart(retransmitted),
+			formatCount(naks.Count, "NAK")),
+		Next: "Find out why packets are missing: drops in queues on the path, a DSCP that is not lossless, or " +
+			"reordering. Compare two points with -compare.",
+		Frames: evidenceFrames(all, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest),
+		Filter: joinAnd(filterHosts(all), filterFrames(addSigns(naks, retransmitted))),
 	}
 }

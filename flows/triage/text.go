@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -61,4 +62,19 @@ func formatList[T any](all []T, most int) string {
 		words = append(words, fmt.Sprint(one))
 	}
 	return strings.Join(words, ", ")
+}
+
+// The suspects that are no host.
+const (
+	hopBefore    = "a hop before the capture point"
+	pathToSender = "the path from the capture point to the sender"
+	mirror       = "the capture, if its mirror leaves out the class of CNPs"
+)
+
+// addressesOf returns the different addresses of flows as text.
+func addressesOf(all []*flows.Flow, of func(*flows.Flow) netip.Addr) (out []string) {
+	for _, g := range groupBy(all, of) {
+		out = append(out, g.address.String())
+	}
+	return out
 }

@@ -12,45 +12,46 @@ import (
 // come earlier.
 const minTimeout = 500 * time.Microsecond
 
-// findTimedOut finds senders with an expired retransmission timer.
+// isTimedOut reports whether the retransmission timer of a flow's sender expired.
 //
 // Evidence: retransmissions without a NAK, the first of them after a time without requests.
 //
 // Counter-evidence: no answers in the capture, because a NAK may be missing as well;
 // retransmissions without a pause before them; retransmissions only before the flow's first RNR
 // NAK, because earlier RNR NAKs could not be matched if the capture began within the connection.
-func findTimedOut(v *view) {
-	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool {
-		e := f.Evidence
-		rnr := e.Sign(flows.SignRNR)
-		return f.Causes.Timeout > 0 && e.MaxTimeout >= minTimeout && e.Sign(flows.SignAnswer).Count > 0 &&
-			(rnr.Count == 0 || rnr.First < e.Sign(flows.SignAfterTimeout).Last)
-	}) {
-		retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
-		var longest time.Duration
-		var covered uint64
-		for _, f := range g.flows {
-			longest = max(longest, f.Evidence.MaxTimeout)
-			covered += f.Evidence.AlreadyAcknowledged
-		}
-		reason := "None of these had been acknowledged: they were lost, or their ACKs were lost before this point."
-		switch {
-		case covered*2 >= retransmitted.Count:
-			reason = fmt.Sprintf("Of these, %d had been acknowledged before: the ACKs were lost on their way to the "+
-				"sender, or the timer is too short.", covered)
-		case covered > 0:
-			reason = fmt.Sprintf("Of these, %d had been acknowledged before, the others not.", covered)
-		}
-		v.addVerdict(Verdict{
-			Cause: CauseTimedOut, Since: retransmitted.Since, Until: retransmitted.Until,
-			Text: fmt.Sprintf("The retransmission timer of %v expired, after %s at most, and it retransmitted %s, "+
-				"from %s on. %s",
-				g.address, formatDuration(longest), formatCount(retransmitted.Count, "packet"),
-				formatStart(retransmitted), reason),
-			Next: "If the last packet of a message is lost, there is no gap and no NAK: look for drops on the path, " +
-				"and for ACKs dropped on the way back.",
-			Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),
-			Filter: joinAnd(filterHosts(g.flows), filterFrames(retransmitted)),
-		}, g.flows)
+func isTimedOut(f *flows.Flow) bool {
+	e := f.Evidence
+	rnr := e.Sign(flows.SignRNR)
+	return f.Causes.Timeout > 0 && e.MaxTimeout >= minTimeout && e.Sign(flows.SignAnswer).Count > 0 &&
+		(rnr.Count == 0 || rnr.First < e.Sign(flows.SignAfterTimeout).Last)
+}
+
+// describeTimeouts returns the verdict about a sender with an expired retransmission timer.
+func describeTimeouts(g *group) Verdict {
+	retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
+	var longest time.Duration
+	var covered uint64
+	for _, f := range g.flows {
+		longest = max(longest, f.Evidence.MaxTimeout)
+		covered += f.Evidence.AlreadyAcknowledged
+	}
+	reason := "None of these had been acknowledged: they were lost, or their ACKs were lost before this point."
+	switch {
+	case covered*2 >= retransmitted.Count:
+		reason = fmt.Sprintf("Of these, %d had been acknowledged before: the ACKs were lost on their way to the "+
+			"sender, or the timer is too short.", covered)
+	case covered > 0:
+		reason = fmt.Sprintf("Of these, %d had been acknowledged before, the others not.", covered)
+	}
+	return Verdict{
+		Cause: CauseTimedOut, Since: retransmitted.Since, Until: retransmitted.Until,
+		Text: fmt.Sprintf("The retransmission timer of %v expired, after %s at most, and it retransmitted %s, "+
+			"from %s on. %s",
+			g.address, formatDuration(longest), formatCount(retransmitted.Count, "packet"),
+			formatStart(retransmitted), reason),
+		Next: "If the last packet of a message is lost, there is no gap and no NAK: look for drops on the path, " +
+			"and for ACKs dropped on the way back.",
+		Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),
+		Filter: joinAnd(filterHosts(g.flows), filterFrames(retransmitted)),
 	}
 }

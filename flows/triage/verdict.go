@@ -10,11 +10,19 @@ import (
 // A Verdict is a finding: an event, the affected flows, and its cause.
 type Verdict struct {
 	Cause Cause
-	// Party is the host or port that the evidence points to: the address of a host or node, or the
-	// MAC address of a port. It is empty if there is none.
+	// Party is the host or port that caused it: the address of a host or node, or the MAC address of a
+	// port. It is empty unless the evidence excludes every other explanation that the capture point
+	// allows.
 	Party string
+	// Suspects are the possible causes if there is no Party, the most likely first: addresses as in
+	// Party, and descriptions such as "a hop before the capture point". Next tells them apart. A
+	// symptom may have none.
+	Suspects []string
+	Excluded []string // explanations that the evidence rules out
 	// Flows are the affected flows by addresses and queue pair. A verdict about a link has none.
 	Flows        []rocev2.FlowKey
+	Joined       int       // findings with the same cause that this verdict joins, at least 1
+	Octets       uint64    // IP octets of the data of Flows
 	Since, Until time.Time // time of the evidence
 	Text         string    // one or two sentences: the event and its evidence
 	Next         string    // one sentence: the next step
@@ -47,6 +55,11 @@ const (
 	CauseTimedOut                    // a sender's retransmission timer expired
 	CauseReordered                   // packets were reordered and none was lost
 	CauseDiscarded                   // a switch reported that it discarded packets
+	CauseEndlessPause                // a pause did not end within the capture
+	CauseWrongICRC                   // all answers or notifications of one kind from a host have a wrong ICRC
+	CauseMTU                         // packets above a size do not get through
+	CausePathDown                    // all flows between two hosts became silent together
+	CauseGaveUp                      // a sender gave up after retransmissions without an answer
 	CauseLost                        // packets were lost
 	CauseRetransmitted               // packets were retransmitted, and no packet is known to be lost
 	CauseCongested                   // packets were marked, or notifications were sent
@@ -56,9 +69,18 @@ const (
 	noCause
 )
 
+// Causes returns all causes.
+func Causes() (all []Cause) {
+	for c := range noCause {
+		all = append(all, c)
+	}
+	return all
+}
+
 var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", "CNP unheeded", "not ECN-capable",
 	"other DSCP", "too many notifications", "receiver not ready", "retransmission storm", "timeout", "reordering",
-	"discarded", "loss", "repeats", "congestion", "refused", "corrupt", "not captured"}
+	"discarded", "endless pause", "wrong ICRC", "MTU", "path down", "gave up", "loss", "repeats", "congestion",
+	"refused", "corrupt", "not captured"}
 
 // String returns the name of the cause, which is also its JSON value.
 func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }

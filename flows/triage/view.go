@@ -17,6 +17,7 @@ type view struct {
 	to, from       groups
 	pairs          map[pair]uint64 // CNPs by source and destination that could not be matched to a flow
 	verdicts       []Verdict
+	end            time.Time                 // of the capture, as far as flows and links show it
 	explainedFlows []map[rocev2.FlowKey]bool // flows with a verdict, by cause
 }
 
@@ -38,6 +39,14 @@ func newView(s *flows.Snapshot) *view {
 			v.flows = append(v.flows, f)
 		}
 	}
+	for i := range s.Flows {
+		v.extendEnd(s.Flows[i].Last)
+	}
+	for i := range s.Links {
+		for _, sign := range s.Links[i].PauseSigns {
+			v.extendEnd(sign.Until)
+		}
+	}
 	v.assignUnpaired()
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
@@ -46,6 +55,12 @@ func newView(s *flows.Snapshot) *view {
 	v.to = groupBy(v.flows, destinationOf)
 	v.from = groupBy(v.flows, sourceOf)
 	return v
+}
+
+func (v *view) extendEnd(t time.Time) {
+	if t.After(v.end) {
+		v.end = t
+	}
 }
 
 // assignUnpaired adds unmatched CNPs to the only flow that they can be about. A proxy sends CNPs
@@ -114,6 +129,55 @@ func (v *view) groupFlows(by func(*flows.Flow) netip.Addr, holds func(*flows.Flo
 	return groupBy(all, by)
 }
 
+// A fan is the flows of one finding: those to one receiver, or those from one source to several
+// receivers at the same time.
+type fan struct {
+	flows    []*flows.Flow
+	from, to netip.Addr // the common source and receiver; invalid if there are several
+	joined   int        // receivers
+}
+
+// joinFans groups the flows that meet a condition by receiver. Receivers of one source only are
+// joined if the signs returned by moment overlap: the cause is where their paths are one.
+func (v *view) joinFans(holds func(*flows.Flow) bool, moment func(*flows.Flow) flows.Sign) (all []fan) {
+	at := map[netip.Addr]int{} // last fan of each single source
+	spans := []flows.Sign{}
+	for _, g := range v.groupFlows(destinationOf, holds) {
+		var span flows.Sign
+		for _, f := range g.flows {
+			span = addSigns(span, moment(f))
+		}
+		one := fan{flows: g.flows, to: g.address, joined: 1}
+		if countSources(g.flows) == 1 {
+			one.from = g.flows[0].Src
+			if i, ok := at[one.from]; ok && spansOverlap(spans[i].Since.Add(-sameMoment),
+				spans[i].Until.Add(sameMoment),
+				span.Since, span.Until) {
+				all[i].flows = append(all[i].flows, g.flows...)
+				all[i].to = netip.Addr{}
+				all[i].joined++
+				spans[i] = addSigns(spans[i], span)
+				continue
+			}
+			at[one.from] = len(all)
+		}
+		all = append(all, one)
+		spans = append(spans, span)
+	}
+	return all
+}
+
+// sameMoment is the longest time between two findings with the same cause.
+const sameMoment = time.Millisecond
+
+// describe returns the hosts of the flows, as in "from 10.0.0.1 to 200 receivers".
+func (f *fan) describe() string {
+	if f.to.IsValid() {
+		return "to " + f.to.String()
+	}
+	return "from " + f.from.String() + " to " + formatCount(f.joined, "receiver")
+}
+
 func sourceOf(f *flows.Flow) netip.Addr      { return f.Src }
 func destinationOf(f *flows.Flow) netip.Addr { return f.Dst }
 
@@ -133,8 +197,10 @@ func (v *view) addVerdict(verdict Verdict, about []*flows.Flow) {
 		said = map[rocev2.FlowKey]bool{}
 		v.explainedFlows[verdict.Cause] = said
 	}
+	verdict.Joined = max(verdict.Joined, 1)
 	for _, f := range about {
 		verdict.Flows = append(verdict.Flows, f.FlowKey)
+		verdict.Octets += f.IPOctets
 		said[f.FlowKey] = true
 	}
 	slices.SortFunc(verdict.Flows, rocev2.FlowKey.Compare)

@@ -28,10 +28,18 @@ func foundCauses(t *testing.T, w *wire, end time.Duration) (out []string) {
 	requireEvidence(t, &in, verdicts)
 	for _, v := range verdicts {
 		if !v.Cause.IsSymptom() {
-			out = append(out, v.Cause.String()+" "+v.Party)
+			out = append(out, v.Cause.String()+" "+blamed(&v))
 		}
 	}
 	return out
+}
+
+// blamed returns the party of a verdict, or else its first suspect.
+func blamed(v *triage.Verdict) string {
+	if v.Party == "" && len(v.Suspects) > 0 {
+		return v.Suspects[0]
+	}
+	return v.Party
 }
 
 // each returns true for one in n.
@@ -311,6 +319,7 @@ func compareVerdicts(in *incident, verdicts []triage.Verdict) (j judgement) {
 			continue
 		}
 		j.found.add(v.Cause)
+		j.found.add(v.Cause, v.Suspects...)
 		if v.Party != "" {
 			j.found.add(v.Cause, v.Party)
 			if !slices.Contains(in.truth[v.Cause], v.Party) {
@@ -485,7 +494,7 @@ func requireIs(t *testing.T, b []byte, what string, v *triage.Verdict) {
 	t.Helper()
 	if be.Uint16(b[12:]) == 0x8808 {
 		require.Equal(t, "XOFF", what)
-		require.Contains(t, v.Party, mac6([6]byte(b[6:])))
+		require.Equal(t, blamed(v), mac6([6]byte(b[6:])))
 		return
 	}
 	class, bthAt := b[15], 14+20+8

@@ -138,7 +138,7 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	all := a.table.Snapshot()
 	a.joined, a.hostErr = a.joinHosts(all, a.begin, a.end) // of all flows, chosen or not
 	a.judgeSnapshot(all)
-	broken = checkRules(a.rules, all.Flows, all.Unpaired)
+	broken = checkRules(a.rules, all.Flows, all.Unpaired, a.verdicts)
 	if a.form == "human" {
 		a.printCapture(&all.Capture)
 		err = a.printVerdicts()

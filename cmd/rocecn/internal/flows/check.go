@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 )
 
-// A rule limits a metric, of each flow or of all together:
+// A rule limits a metric, of each flow or of all together, or the number of findings:
 //
-//	repeats=0   ce<1%   total.cnps>0
+//	repeats=0   ce<1%   total.cnps>0   verdicts=0   cause.no-cnp=0
 //
 // A percentage is that of the packets.
 type rule struct {
 	text    string
 	metric  metric
 	total   bool
+	finding string // causePrefix and a cause, or "verdicts"; empty if the rule limits a metric
 	compare func(n, value float64) bool
 	value   float64
 	percent bool
@@ -60,8 +63,18 @@ func ruleOf(text string) (r rule, err error) {
 		return r, errors.New("want a name, one of < <= = != >= > and a number")
 	}
 	r = rule{text: text, total: parts[1] != "", compare: comparisons[parts[3]], percent: parts[5] != ""}
-	if r.metric, err = metricOf(strings.TrimSpace(parts[2])); err != nil {
-		return r, err
+	name := strings.TrimSpace(parts[2])
+	switch cause, ok := strings.CutPrefix(name, causePrefix); {
+	case name == "verdicts", ok && slices.ContainsFunc(triage.Causes(), func(c triage.Cause) bool {
+		return causeName(c) == cause
+	}):
+		r.finding, r.metric = name, metric{name: name}
+	case ok:
+		return r, fmt.Errorf("cause %q: want one of %s", cause, strings.Join(ruleCauses(), ", "))
+	default:
+		if r.metric, err = metricOf(name); err != nil {
+			return r, err
+		}
 	}
 	if (r.total || r.percent) && !r.metric.count {
 		return r, fmt.Errorf("%s: want a count: other numbers have no total and no percentage", r.metric.name)
@@ -70,6 +83,36 @@ func ruleOf(text string) (r rule, err error) {
 		return r, fmt.Errorf("%q: want a number", strings.TrimSpace(parts[4]))
 	}
 	return r, nil
+}
+
+// causePrefix begins a rule about the findings with one cause.
+const causePrefix = "cause."
+
+// causeName returns the name of a cause in a rule: in lower case and with hyphens.
+func causeName(c triage.Cause) string {
+	return strings.ToLower(strings.ReplaceAll(c.String(), " ", "-"))
+}
+
+func ruleCauses() (all []string) {
+	for _, c := range triage.Causes() {
+		all = append(all, causeName(c))
+	}
+	return all
+}
+
+// countFindings returns the number of findings that a rule limits.
+func (r *rule) countFindings(all []triage.Verdict) (n float64) {
+	for i := range all {
+		if r.finding == "verdicts" || r.finding == causePrefix+causeName(all[i].Cause) {
+			n++
+		}
+	}
+	return n
+}
+
+// needFindings reports whether a rule limits findings.
+func needFindings(rules []rule) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool { return r.finding != "" })
 }
 
 // holds reports whether a number of so many packets conforms to the rule.
@@ -94,11 +137,26 @@ func (v verdict) String() string {
 	return fmt.Sprintf("rule %s is broken: %s has %s %v", v.rule.text, v.where, v.rule.metric.name, v.value)
 }
 
+// isRejection reports whether a metric counts NAKs, RNR NAKs or answers with a wrong ICRC: such answers are rejected
+// requests also if they match no flow.
+func (m *metric) isRejection() bool {
+	return m.name == "naks" || strings.HasPrefix(m.name, "naks.") || m.name == "rnr_naks" ||
+		m.name == "answers_icrc_wrong"
+}
+
 // checkRules returns the flows that break rules. Rules do not apply to the queue pairs of management, nor to metrics
-// that were not measured. Totals include unpaired answers.
-func checkRules(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (broken []verdict) {
+// that were not measured. Totals include unpaired answers, and rules about NAKs and wrong answers apply to each
+// unpaired line.
+func checkRules(rules []rule, all []flows.Flow, unpaired []flows.Unpaired,
+	findings []triage.Verdict) (broken []verdict) {
 	for i := range rules {
 		r := &rules[i]
+		if r.finding != "" {
+			if n := r.countFindings(findings); !r.holds(n, 0) {
+				broken = append(broken, verdict{r, "the capture", n})
+			}
+			continue
+		}
 		var total float64
 		var packets uint64
 		for j := range all {
@@ -111,6 +169,13 @@ func checkRules(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (brok
 			total += n
 			if !r.total && f.DestQP > 1 && !r.holds(n, f.Packets) {
 				broken = append(broken, verdict{r, f.FlowKey.String(), n})
+			}
+		}
+		for j := range unpaired {
+			u := &unpaired[j]
+			n, ok := r.metric.of(&flows.Flow{Answers: u.Answers})
+			if ok && !r.total && r.metric.isRejection() && !r.holds(n, 0) {
+				broken = append(broken, verdict{r, "unpaired " + u.FlowKey.String(), n})
 			}
 		}
 		if !r.total {

@@ -192,7 +192,7 @@ func TestCheckOf(t *testing.T) {
 		t.Run(c.rules, func(t *testing.T) {
 			rules := wiretest.Must(parseRules(c.rules))(t)
 			var got []string
-			for _, v := range checkRules(rules, all, unpaired) {
+			for _, v := range checkRules(rules, all, unpaired, nil) {
 				_, where, _ := strings.Cut(v.String(), " is broken: ")
 				got = append(got, where)
 			}

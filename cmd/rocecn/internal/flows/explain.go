@@ -16,17 +16,20 @@ import (
 
 // A verdictLine is the JSON object of a verdict.
 type verdictLine struct {
-	Verdict bool        `json:"verdict"`
-	Cause   string      `json:"cause"`
-	Party   string      `json:"party,omitempty"`
-	Flows   []keyLine   `json:"flows"`
-	More    int         `json:"more_flows,omitempty"`
-	Since   string      `json:"since"`
-	Until   string      `json:"until"`
-	Text    string      `json:"text"`
-	Next    string      `json:"next"`
-	Frames  []frameLine `json:"frames"`
-	Filter  string      `json:"filter"`
+	Verdict  bool        `json:"verdict"`
+	Cause    string      `json:"cause"`
+	Party    string      `json:"party,omitempty"`
+	Suspects []string    `json:"suspects,omitempty"`
+	Excluded []string    `json:"excluded,omitempty"`
+	Flows    []keyLine   `json:"flows"`
+	More     int         `json:"more_flows"`
+	Joined   int         `json:"joined"`
+	Since    string      `json:"since"`
+	Until    string      `json:"until"`
+	Text     string      `json:"text"`
+	Next     string      `json:"next"`
+	Frames   []frameLine `json:"frames"`
+	Filter   string      `json:"filter"`
 }
 
 type (
@@ -45,7 +48,8 @@ type (
 const maxKeys = 64
 
 func verdictLineOf(v *triage.Verdict) *verdictLine {
-	l := &verdictLine{Verdict: true, Cause: v.Cause.String(), Party: v.Party, Flows: []keyLine{},
+	l := &verdictLine{Verdict: true, Cause: v.Cause.String(), Party: v.Party, Suspects: v.Suspects,
+		Excluded: v.Excluded, Flows: []keyLine{}, Joined: v.Joined,
 		Since: formatTime(v.Since), Until: formatTime(v.Until), Text: v.Text, Next: v.Next, Frames: []frameLine{},
 		Filter: v.Filter, More: max(len(v.Flows)-maxKeys, 0)}
 	for _, k := range v.Flows[:len(v.Flows)-l.More] {
@@ -185,8 +189,15 @@ func (a *accountant) printVerdicts() error {
 	case len(a.verdicts) == 0:
 		a.out.WriteString("nothing to explain\n")
 	}
-	for i := range a.verdicts {
-		a.out.Write(a.human.appendVerdict(&a.verdicts[i]))
+	shown := a.verdicts
+	if len(shown) > shownFindings && !a.all {
+		shown = shown[:shownFindings]
+	}
+	for i := range shown {
+		a.out.Write(a.human.appendVerdict(&shown[i]))
+	}
+	if n := len(a.verdicts) - len(shown); n > 0 {
+		fmt.Fprintf(a.out, "%s: -all\n", cli.Count(uint64(n), "more finding"))
 	}
 	a.out.WriteString("\n")
 	return cli.Output(a.out.Flush())
@@ -202,6 +213,24 @@ func (a *accountant) eachVerdict(print func(line any) error) error {
 	return nil
 }
 
+// shownFindings is the maximum number of findings that are printed without -all.
+const shownFindings = 10
+
+// formatSuspects returns the party or the suspects of a verdict, or nothing.
+func formatSuspects(v *triage.Verdict) string {
+	if v.Party != "" || len(v.Suspects) == 0 {
+		return v.Party
+	}
+	shown := v.Suspects
+	if n := len(shown); n > 4 {
+		shown = append(slices.Clone(shown[:2]), fmt.Sprintf("%d more", n-3), shown[n-1])
+	}
+	if len(shown) == 1 {
+		return "perhaps " + shown[0]
+	}
+	return "either " + strings.Join(shown[:len(shown)-1], ", ") + " or " + shown[len(shown)-1]
+}
+
 // appendVerdict writes one for people.
 func (h *human) appendVerdict(v *triage.Verdict) []byte {
 	colour := red
@@ -209,11 +238,15 @@ func (h *human) appendVerdict(v *triage.Verdict) []byte {
 		colour = yellow
 	}
 	b := h.colourText(nil, v.Cause.String(), colour)
-	if v.Party != "" {
-		b = fmt.Appendf(b, ": %s", v.Party)
+	if text := formatSuspects(v); text != "" {
+		b = fmt.Appendf(b, ": %s", text)
 	}
 	b = append(b, '\n')
-	for _, text := range []string{v.Text, v.Next} {
+	texts := []string{v.Text}
+	if len(v.Excluded) > 0 {
+		texts = append(texts, "Excluded: "+strings.Join(v.Excluded, "; ")+".")
+	}
+	for _, text := range append(texts, "Next: "+v.Next) {
 		for _, line := range wrapText(text, h.width()-2) {
 			b = fmt.Appendf(b, "  %s\n", line)
 		}

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
@@ -47,8 +49,8 @@ func TestExplainJSON(t *testing.T) {
 	var v verdictLine
 	require.NoError(t, json.Unmarshal([]byte(lines[1]), &v))
 	require.True(t, v.Verdict)
-	require.Equal(t, []any{"no CNP", "10.2.0.1", "2026-11-22T21:37:20.900974Z", "2026-11-22T21:37:24.120015Z"},
-		[]any{v.Cause, v.Party, v.Since, v.Until})
+	require.Equal(t, []any{"no CNP", "", "10.2.0.1", 1, "2026-11-22T21:37:20.900974Z", "2026-11-22T21:37:24.120015Z"},
+		[]any{v.Cause, v.Party, v.Suspects[0], v.Joined, v.Since, v.Until})
 	require.Equal(t, []keyLine{{"10.1.0.1", "10.2.0.1", 45}}, v.Flows)
 	require.Equal(t, []frameLine{{21, "CE"}, {2433, "CE"}}, v.Frames)
 	require.Contains(t, lines[1], " && ", "not escaped")
@@ -97,4 +99,61 @@ func TestAckTimeout(t *testing.T) {
 		{67_108_863, 13}, {time.Hour * 1e6, 31}} {
 		t.Run(fmt.Sprint(c.d), func(t *testing.T) { require.Equal(t, c.want, ackTimeoutOf(c.d), c.d) })
 	}
+}
+
+// Rules limit the findings, and NAKs without a known flow.
+func TestCheckFindings(t *testing.T) {
+	const marked = "real/write4-red-ect.eth1.pcap.gz" // no CNP, timeout
+	for _, c := range []struct {
+		rule, capture, want string
+	}{
+		{"verdicts=0", "rxe-perf4.pcap", ""},
+		{"verdicts=0", marked, "rule verdicts=0 is broken: the capture has verdicts 2"},
+		{"verdicts<=2", marked, ""},
+		{"cause.no-cnp=0", marked, "rule cause.no-cnp=0 is broken: the capture has cause.no-cnp 1"},
+		{"cause.loss=0", marked, ""},
+		{"naks=0", "rxe-verbs6.pcap", "rule naks=0 is broken: unpaired fd77::1 > fd77::2 qp 0x000016 has naks 1"},
+		{"rnr_naks=0", "rxe-verbs6.pcap",
+			"rule rnr_naks=0 is broken: unpaired fd77::1 > fd77::2 qp 0x000017 has rnr_naks 4"},
+		{"acks<1000", "rxe-verbs6.pcap", ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			_, stderr, status := explainedOf(t, "-check", c.rule, c.capture)
+			if c.want == "" {
+				require.Zero(t, status, stderr)
+				return
+			}
+			require.Equal(t, 3, status)
+			require.Contains(t, stderr, c.want)
+		})
+	}
+	for _, c := range []struct{ args, want string }{
+		{"-check cause.cnp=0", "want one of pause-storm, incast,"},
+		{"-check total.verdicts=0", "verdicts: want a count"},
+		{"-check verdicts=0 -shard 0/2", "cannot be combined with -shard"},
+		{"-all", "-all: want -explain as well"},
+	} {
+		_, stderr, status := explainedOf(t, append(strings.Fields(c.args), "rxe-perf4.pcap")...)
+		require.Equal(t, 2, status)
+		require.Contains(t, stderr, c.want)
+	}
+}
+
+// Text has at most 10 findings, and states the number of the others.
+func TestExplainAll(t *testing.T) {
+	var a accountant
+	for range 13 {
+		a.verdicts = append(a.verdicts, triage.Verdict{Text: "a finding", Suspects: []string{"a", "b", "c"}})
+	}
+	print := func(all bool) string {
+		var b bytes.Buffer
+		a.options, a.out = &options{explains: true, form: "human", all: all}, bufio.NewWriter(&b)
+		require.NoError(t, a.printVerdicts())
+		return b.String()
+	}
+	short := print(false)
+	require.Equal(t, 10, strings.Count(short, "a finding"))
+	require.Contains(t, short, "3 more findings: -all\n")
+	require.Contains(t, short, "pause storm: either a, b or c\n")
+	require.Equal(t, 13, strings.Count(print(true), "a finding"))
 }

@@ -45,6 +45,7 @@ type options struct {
 	html     string   // the file of the page; empty: none
 	hosts    []string // files of rocecn host
 	explains bool     // print verdicts
+	all      bool     // all of them
 	address  string   // of -listen; empty: none
 	paths    bool     // print which flows of two hosts ECMP cannot tell apart
 	sflow    string   // of -sflow; empty: none
@@ -87,7 +88,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		"order by trouble, src, dst, first, last, or a `number` such as ce or psn.missing, largest first")
 	flags.IntVar(&o.top, "top", 0, "print only the first `N` flows")
 	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
-	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
+	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as "+
+		"repeats=0,ce<1%,total.cnps>0,verdicts=0",
 		func(list string) error {
 			more, err := parseRules(list)
 			if o.rules = append(o.rules, more...); err == nil && len(more) == 0 {
@@ -102,6 +104,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		})
 	flags.BoolVar(&o.explains, "explain", false,
 		"explain problems: cause, affected hosts, frames, and a Wireshark filter")
+	flags.BoolVar(&o.all, "all", false, "with -explain: print all findings instead of 10")
 	flags.BoolVar(&o.twoPoint, "compare", false,
 		"compare two captures of the same traffic: packets lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
@@ -140,6 +143,10 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = errors.New("-host: cannot be combined with -compare, -csv, -prometheus, -interval or -shard")
 	case o.explains && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.table.Shards > 1):
 		err = errors.New("-explain: cannot be combined with -compare, -csv, -prometheus or -shard")
+	case o.all && !o.explains:
+		err = errors.New("-all: want -explain as well")
+	case needFindings(o.rules) && o.table.Shards > 1:
+		err = errors.New("-check verdicts or cause: cannot be combined with -shard")
 	case o.address != "" && o.twoPoint:
 		err = errors.New("-listen: cannot be combined with -compare")
 	case o.paths && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 || o.sflow != ""):
@@ -171,7 +178,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	}
 	o.table.Seed = o.inputs.Seed()
 	// A shard does not have the evidence that its flows share with others.
-	o.table.Evidence = o.explains || (o.html != "" || o.address != "") && o.table.Shards <= 1
+	o.table.Evidence = o.explains || needFindings(o.rules) || (o.html != "" || o.address != "") && o.table.Shards <= 1
 	if o.address != "" {
 		o.table.Series = true
 		o.table.MaxFlows = cmp.Or(o.table.MaxFlows, liveFlows)

@@ -274,8 +274,8 @@ func TestCheck(t *testing.T) {
 		{"total.repeats<=3,total.repeats>2", verbs, 0},
 		{"total.repeats!=3", verbs, 3},
 		{"total.rnr_naks=4", verbs, 0}, // unpaired ones count in the total
-		{"rnr_naks=0", verbs, 0},
-		{"repeats<75%", verbs, 3}, // 3 of 4
+		{"rnr_naks=0", verbs, 3},       // the receiver rejected requests of an unknown flow
+		{"repeats<75%", verbs, 3},      // 3 of 4
 		{"repeats<=75%", verbs, 0},
 		{"total.repeats<5%", verbs, 0}, // 3 of 62
 		{"rtt_us.p99<100000", perf, 0},

@@ -71,7 +71,8 @@ type page struct {
 type pageVerdict struct {
 	*triage.Verdict
 	Level level
-	Row   *int // of the first flow that it is about, if it is in the table
+	Blame string // party or suspects
+	Row   *int   // of the first flow that it is about, if it is in the table
 }
 
 // shownVerdicts is the number of verdicts that are visible initially, so that the answers to the six questions fit on
@@ -206,7 +207,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 // onPage returns the verdicts for a page.
 func (a *accountant) onPage(rows map[rocev2.FlowKey]int) (all []pageVerdict) {
 	for i := range a.verdicts {
-		v := pageVerdict{Verdict: &a.verdicts[i], Level: bad}
+		v := pageVerdict{Verdict: &a.verdicts[i], Level: bad, Blame: formatSuspects(&a.verdicts[i])}
 		if v.Cause.IsSymptom() {
 			v.Level = notable
 		}

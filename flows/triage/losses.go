@@ -1,0 +1,133 @@
+package triage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// findLosses finds lost and retransmitted packets: retransmission storms, timeouts and other losses.
+// At one receiver they are one finding, because a burst that overflows its queue causes all of them;
+// timeouts alone are findings about their senders.
+func findLosses(v *view) {
+	var late []*flows.Flow // with timeouts only
+	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
+		return (isStorm(f) || isTimedOut(f) || isLossy(f)) &&
+			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp)
+	}) {
+		var storms, timeouts, others []*flows.Flow
+		for _, f := range g.flows {
+			switch {
+			case isStorm(f):
+				storms = append(storms, f)
+			case isTimedOut(f):
+				timeouts = append(timeouts, f)
+			case !v.hasCause(f, CauseNotReady):
+				others = append(others, f)
+			}
+		}
+		all := slices.Concat(storms, others, timeouts)
+		var one Verdict
+		switch {
+		case len(storms)+len(others) == 0:
+			late = append(late, timeouts...)
+			continue
+		case sumOctets(storms) > sumOctets(others):
+			one = describeStorm(all)
+		case len(all) > 0:
+			one = v.describeLoss(all)
+		}
+		if len(timeouts) > 0 && len(storms)+len(others) > 0 {
+			one.Text += fmt.Sprintf(" The retransmission timers of %s expired as well.",
+				formatCount(len(addressesOf(timeouts, sourceOf)), "sender"))
+		}
+		one.Joined = len(groupBy(all, sourceOf))
+		v.addVerdict(one, all)
+	}
+	for _, g := range groupBy(late, sourceOf) {
+		v.addVerdict(describeTimeouts(&g), g.flows)
+	}
+}
+
+// sumOctets returns the IP octets of flows.
+func sumOctets(all []*flows.Flow) (n uint64) {
+	for _, f := range all {
+		n += f.IPOctets
+	}
+	return n
+}
+
+// isLossy reports whether packets of a flow were lost, or may have been lost.
+func isLossy(f *flows.Flow) bool {
+	return hasLosses(f) || countUnjudged(f) > 0 || f.Causes.Read > 0
+}
+
+// countUnjudged returns the number of skipped PSNs of a flow without answers. In a flow with answers
+// an unjudged gap is the last one, and the capture ended before its answer.
+func countUnjudged(f *flows.Flow) uint64 {
+	if f.Evidence.Sign(flows.SignAnswer).Count > 0 {
+		return 0
+	}
+	return f.PSN.Unjudged
+}
+
+// describeLoss returns the verdict about flows to one receiver that lost packets, or retransmitted
+// them.
+func (v *view) describeLoss(all []*flows.Flow) Verdict {
+	seen := sumSigns(all, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...)
+	answers := sumSigns(all, flows.SignAnswer).Count
+	asked := sumSigns(all, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest).Count
+	var longest time.Duration
+	var missing, unjudged, retransmitted uint64
+	for _, f := range all {
+		missing += f.PSN.Lost
+		unjudged += countUnjudged(f)
+		retransmitted += f.PSN.Retransmitted
+		longest = max(longest, f.Evidence.MaxTimeout)
+	}
+	var parts []string
+	if missing > 0 {
+		parts = append(parts, formatCountWas(missing, "packet")+" lost (no answer covers the gap)")
+	}
+	if retransmitted > 0 {
+		reason := "earlier packets or answers were lost or late"
+		switch {
+		case answers == 0:
+			reason = "the cause is unknown because " + v.describeUnmatched(all)
+		case asked == 0 && longest < minTimeout:
+			reason = "no NAK asked for it and no timeout came before, so the capture may contain packets twice"
+		}
+		parts = append(parts, formatCountWas(retransmitted, "packet")+" retransmitted ("+reason+")")
+	}
+	if unjudged > 0 {
+		parts = append(parts, formatCount(unjudged, "packet")+" did not arrive, and without answers it is unknown "+
+			"whether the network or the capture lost them")
+	}
+	text := fmt.Sprintf("To %v, from %s on: %s.", all[0].Dst, formatStart(seen), strings.Join(parts, "; "))
+	cause := CauseLost
+	if missing+unjudged+asked == 0 {
+		cause = CauseRetransmitted
+	}
+	return Verdict{
+		Cause: cause, Since: seen.Since, Until: seen.Until, Text: text,
+		Next:   "Capture at a second point, and compare the two with -compare to see where packets are lost.",
+		Frames: evidenceFrames(all, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...),
+		Filter: joinAnd(filterHosts(all), filterFrames(seen)),
+	}
+}
+
+// describeUnmatched describes why flows have no answers: none were captured, or ACKs between the
+// same hosts could not be matched.
+func (v *view) describeUnmatched(of []*flows.Flow) string {
+	for i := range v.Unpaired {
+		u := &v.Unpaired[i]
+		back := slices.ContainsFunc(of, func(f *flows.Flow) bool { return u.Src == f.Dst && u.Dst == f.Src })
+		if back && u.ACKs > 0 {
+			return "no answer could be matched to this flow"
+		}
+	}
+	return "the capture contains no answers"
+}
