@@ -49,7 +49,7 @@ func (f *Frame) Options() DecodeOptions { return f.options }
 func (f *Frame) walk() {
 	w, b := &f.way, f.octets
 	f.near, f.far = true, false
-	w.n, w.tunnels, w.mirror = 0, Tunnels{}, 0
+	w.n, w.tunnels, w.carriers, w.mirror = 0, Tunnels{}, 0, 0
 	w.encapsulations = f.options.Encapsulations
 	if f.udp != 0 {
 		f.plainWalk(&w.walk)
@@ -236,6 +236,36 @@ func (f *Frame) Tunnels() Tunnels {
 		return Tunnels{}
 	}
 	return f.inner().tunnels
+}
+
+// OuterHeaders yields each tunnel around the innermost packet, the outermost first, with the IP packet that carries it:
+// from its IP header up to the end of the octets that are there. For IP in IP the Tunnel is 0. For MPLS labels directly
+// after the link-layer header the packet is nil.
+func (f *Frame) OuterHeaders() iter.Seq2[Tunnel, []byte] {
+	return func(yield func(Tunnel, []byte) bool) {
+		if f.single() {
+			return
+		}
+		w := f.inner()
+		b, t := f.octets, w.trail // a copy, because yield may call methods that change the walk
+		next, list := 0, t.tunnels.list
+		for carrier := range t.n + 1 {
+			var ip []byte
+			if carrier > 0 {
+				p := &t.packets[carrier-1]
+				ip = b[p.ip:p.stop:p.stop]
+			}
+			inIP := carrier > 0 // no tunnel with a name
+			for ; list>>next&15 != 0 && uint8(t.carriers>>next&15) == carrier; next += 4 {
+				if inIP = false; !yield(Tunnel(list>>next&15), ip) {
+					return
+				}
+			}
+			if inIP && !yield(0, ip) {
+				return
+			}
+		}
+	}
 }
 
 // Tunnelled reports whether the innermost packet is inside another IP header.

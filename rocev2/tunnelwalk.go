@@ -184,7 +184,7 @@ func (w *way) tunnel(b []byte) error {
 
 // payload adds a tunnel, and moves the walk into its payload at b[at:], which has this EtherType.
 func (w *way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
-	if err := w.tunnels.add(tunnel); err != nil {
+	if err := w.add(tunnel); err != nil {
 		return err
 	}
 	switch ether {
@@ -230,7 +230,7 @@ func (w *way) frame(b []byte, at int) error {
 // word are 0 (RFC 4448). labels takes the first payload that fits: IP with correct lengths, then a frame that carries
 // IP.
 func (w *way) labels(b []byte, at int) error {
-	if err := w.tunnels.add(MPLS); err != nil {
+	if err := w.add(MPLS); err != nil {
 		return err
 	}
 	for bottom := false; !bottom; at += 4 {

@@ -50,9 +50,20 @@ const noVersion = 0xFF
 
 // A trail has the packets and tunnels that a walk has passed.
 type trail struct {
-	tunnels Tunnels
-	packets [maxDepth + 1]passed
-	n       uint8 // number of packets
+	tunnels  Tunnels
+	carriers uint64 // for each tunnel, four bits as in Tunnels: the number of packets around it
+	packets  [maxDepth + 1]passed
+	n        uint8 // number of packets
+}
+
+// add adds a tunnel that begins after the last passed packet.
+func (t *trail) add(tunnel Tunnel) error {
+	at := 4 * t.tunnels.Len()
+	if err := t.tunnels.add(tunnel); err != nil {
+		return err
+	}
+	t.carriers |= uint64(t.n) << at
+	return nil
 }
 
 // A passed packet carries another one. The fields are offsets: of its IP header, of the end of its extension
@@ -185,7 +196,7 @@ func (w *walk) follow(b []byte, t *trail) error {
 		if t != nil {
 			t.pass(w)
 			if w.routed {
-				if err := t.tunnels.add(SRv6); err != nil {
+				if err := t.add(SRv6); err != nil {
 					return err
 				}
 			}

@@ -120,7 +120,7 @@ var (
 		octets: []byte{1}, options: DecodeOptions{Cut: true}, ip: 2, udp: 3, end: 4,
 		way: way{
 			walk{5, 6, 98, 99, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, true, true, true, true, errNotIP},
-			trail{Tunnels{18}, [maxDepth + 1]passed{}, 1}, false, nil, 1, 19, 20, 21, 22, 23,
+			trail{Tunnels{18}, 24, [maxDepth + 1]passed{}, 1}, false, nil, 1, 19, 20, 21, 22, 23,
 		},
 		near: true, far: true, broken: errVNI,
 	}

@@ -19,6 +19,7 @@ import (
 type humanPrinter struct {
 	w     io.Writer
 	all   bool // print packets of kind other too
+	link  bool // print the link-layer header and the addresses of outer IP headers
 	clock clock
 	names opcodeNames
 	columns
@@ -35,8 +36,13 @@ func (p *humanPrinter) print(f *finding) error {
 	p.printFrameNumber(f.frame)
 	p.printTime(f)
 	flow, other := "-", ""
-	if f.kind == message.KindOther || f.kind == message.KindError {
+	switch f.kind {
+	case message.KindOther, message.KindError:
 		flow, other = otherName(f)
+	case message.KindPFC, message.KindPause:
+		if src, dst, ok := f.walked.MACs(); ok {
+			flow = macText(src) + " > " + macText(dst)
+		}
 	}
 	if d := f.datagram; d != nil {
 		p.line = netip.AddrPortFrom(d.Src, d.SrcPort).AppendTo(p.line)
@@ -80,8 +86,11 @@ func (p *humanPrinter) print(f *finding) error {
 	if f.optionsError != nil {
 		p.addFormatted("BROKEN options: %s", errorReason(f.optionsError))
 	}
-	if f.tunnels.Len() > 0 {
-		p.addFormatted("in %v", f.tunnels)
+	if f.hasOuterHeaders() {
+		p.printOuterHeaders(f.walked)
+	}
+	if p.link && f.walked != nil && f.kind != message.KindPFC && f.kind != message.KindPause {
+		p.printLink(f.walked)
 	}
 	return p.writeLine(p.w)
 }

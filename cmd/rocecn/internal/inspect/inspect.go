@@ -15,7 +15,7 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-option-types N[,N]] [-fcn-port N]
+const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-link] [-pairs] [-option-types N[,N]] [-fcn-port N]
                       [-proxy-port N] [-proxy-family 4|6] [-vxlan-port N] [-fou-port N] [-csig-tpid N]
                       [-i INTERFACE | FILE…]
 FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
@@ -27,6 +27,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	asJSON := flags.Bool("json", false, "print one JSON object for each line")
 	all := flags.Bool("all", false, "also print packets that are neither RoCEv2 nor a congestion message")
 	outer := flags.Bool("outer", false, "ignore the packets inside mirrors and tunnels other than IP in IP")
+	link := flags.Bool("link", false, "also print MAC addresses, VLAN tag, and the addresses of outer IP headers")
 	pairs := flags.Bool("pairs", false, "also show the sender's queue pair, if it is known, and the evidence")
 	var codePoints cli.CodePoints
 	codePoints.Flags(flags)
@@ -43,7 +44,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *pairs {
 		i.decoder.pairs = qpmap.New(cli.LearnConfig(i.inputs.Seed(), false))
 	}
-	i.printer = &humanPrinter{w: i.out, all: *all}
+	i.printer = &humanPrinter{w: i.out, all: *all, link: *link}
 	if *asJSON {
 		i.printer = &jsonPrinter{w: i.out}
 	}

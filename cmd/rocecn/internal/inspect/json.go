@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -54,6 +55,7 @@ func (p *jsonPrinter) appendLine(b []byte, f *finding) []byte {
 	if f.trimmed {
 		b = append(b, `,"trimmed":true`...)
 	}
+	b = appendLink(b, f)
 	if d := f.datagram; d != nil {
 		b = appendIP(b, d)
 	}
@@ -88,10 +90,29 @@ func (p *jsonPrinter) appendLine(b []byte, f *finding) []byte {
 	if f.tunnels.Len() > 0 {
 		b = appendTunnels(b, f.tunnels)
 	}
+	if f.hasOuterHeaders() {
+		b = appendOuterHeaders(b, f.walked)
+	}
 	if f.optionsError != nil {
 		b = appendString(b, `,"options_error":"`, f.optionsError.Error())
 	}
 	return append(b, '}')
+}
+
+// appendLink appends the addresses and the VLAN tag of the frame.
+func appendLink(b []byte, f *finding) []byte {
+	if f.walked == nil {
+		return b
+	}
+	if src, dst, ok := f.walked.MACs(); ok {
+		b = appendText(b, `,"src_mac":"`, macText(src))
+		b = appendText(b, `,"dst_mac":"`, macText(dst))
+	}
+	if id, priority, ok := f.walked.VLAN(); ok {
+		b = appendUint(b, `,"vlan":`, id)
+		b = appendUint(b, `,"pcp":`, priority)
+	}
+	return b
 }
 
 func appendIP(b []byte, d *rocev2.Datagram) []byte {
@@ -191,6 +212,20 @@ func appendTunnels(b []byte, t rocev2.Tunnels) []byte {
 	b = append(b, `,"tunnels":[`...)
 	for tunnel := range t.All() {
 		b = append(appendText(b, `"`, tunnel.String()), ',')
+	}
+	return endList(b)
+}
+
+// appendOuterHeaders appends ECN and DSCP of the IP header of each tunnel, except labels after the link-layer header.
+func appendOuterHeaders(b []byte, f *rocev2.Frame) []byte {
+	b = append(b, `,"outer":[`...)
+	for tunnel, ip := range f.OuterHeaders() {
+		b = appendText(b, `{"kind":"`, tunnelName(tunnel))
+		if len(ip) > 0 {
+			b = appendUint(b, `,"ecn":`, wire.TrafficClass(ip)&3)
+			b = appendUint(b, `,"dscp":`, wire.TrafficClass(ip)>>2)
+		}
+		b = append(b, '}', ',')
 	}
 	return endList(b)
 }

@@ -23,6 +23,8 @@ func otherName(f *finding) (flow, name string) {
 			next = extension[0]
 		}
 		protocol = protocolName(next)
+	case f.walked != nil && f.walked.EtherType() == wire.EtherRoCEv1:
+		return "-", "other: RoCEv1"
 	case f.needed != 0:
 		return "-", "other"
 	default:

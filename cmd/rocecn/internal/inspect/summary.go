@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 )
 
@@ -28,6 +29,7 @@ type summary struct {
 	wrong     int
 	truncated int
 	trimmed   int
+	rocev1    int // of kind other
 	cut       int // of kind error, but only for want of octets that the capture cut
 	needed    int // the snap length with which they could be read
 	live      bool
@@ -45,6 +47,9 @@ func (s *summary) add(f *finding) {
 		}
 	}
 	s.kinds[f.kind]++
+	if f.kind == message.KindOther && f.walked != nil && f.walked.EtherType() == wire.EtherRoCEv1 {
+		s.rocev1++
+	}
 	if f.needed != 0 {
 		s.needed = max(s.needed, f.needed)
 		if f.kind == message.KindError {
@@ -96,6 +101,9 @@ func (s *summary) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\n", cli.Count(s.packets, "packet"), strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
 		right, how, s.wrong, s.truncated, s.kinds[message.KindError]-s.cut)
+	if s.rocev1 > 0 {
+		fmt.Fprintf(w, "%s of RoCEv1 (EtherType 0x8915), which is not decoded\n", cli.Count(s.rocev1, "packet"))
+	}
 	if s.trimmed > 0 {
 		fmt.Fprintf(w, "trimmed by a switch: %d\n", s.trimmed)
 	}

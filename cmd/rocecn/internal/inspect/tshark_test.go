@@ -149,6 +149,14 @@ func (l tsharkLine) frame() {
 	seconds, fraction, _ := strings.Cut(l.Get("frame.time_epoch"), ".")
 	s, _ := strconv.ParseInt(seconds, 10, 64)
 	l.flat["time"] = time.Unix(s, 0).UTC().Format("2006-01-02T15:04:05") + "." + fraction[:6] + "Z"
+	if l.Has("eth.src") {
+		l.set("src_mac", "eth.src")
+		l.set("dst_mac", "eth.dst")
+	}
+	if l.Has("vlan.id") {
+		l.number("vlan", "vlan.id")
+		l.number("pcp", "vlan.priority")
+	}
 }
 
 func (l tsharkLine) datagram() {
