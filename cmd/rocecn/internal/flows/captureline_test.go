@@ -55,7 +55,7 @@ func TestCaptureLine(t *testing.T) {
 	require.Len(t, describeCapture(&flows.Capture{ClockSteps: make([]flows.ClockStep, 20)}), maxStepSentences+1)
 }
 
-// A sample of the packets does not show what was lost.
+// A sample of the packets does not show the lost ones.
 func TestLossOfSample(t *testing.T) {
 	s := &flows.Snapshot{Flows: []flows.Flow{{Sequenced: true, PSN: flows.PSN{Unjudged: 5}, Sampled: 8}}}
 	require.Equal(t, bad, answerLoss(s).Level)
