@@ -904,6 +904,13 @@ func TestForgedAtRandom(t *testing.T) {
 	}
 }
 
+// In a small table this script once removed a pair twice, which damaged the table.
+func TestForgedRemovesOnce(t *testing.T) {
+	requireRight(t, 5794121225843213801, true, false, wiretest.Hex(t,
+		"66039c9606002a01624515015a04998f01016805859e0f0255064298170335075bfa190147033b541d032607f0c8"+
+			"06016801e0d21d034905b8d912027805a7af1b035400e96f0b0045007b5b17015502a10005005a0733cf1102"))
+}
+
 // Without a forger connections may use the same PSNs. Each seed has once shown a wrong answer: by votes from before a
 // connection, by an exchange of which another one had contradicted one direction.
 func TestSamePSNs(t *testing.T) {

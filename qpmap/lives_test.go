@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
@@ -157,6 +158,40 @@ func TestManyAgain(t *testing.T) {
 	}
 	observe(m, start, c.unasking(bth.RCSendMiddle, last-257))
 	requireSource(t, m, c.forth(), start, 0, "acknowledged long before")
+}
+
+// UC has no answers. A gap of up to 2,048 packets that the capture lost does not end its life: the second request after
+// it continues the life there. A single request in that distance, which may be a guess, does not.
+func TestGapOfUC(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		gap   uint32
+		known bool
+	}{{"64", 64, true}, {"66", 66, true}, {"2,048", 2048, true}, {"2,049", 2049, false}} {
+		t.Run(row.name, func(t *testing.T) {
+			for _, guesses := range []uint32{0, 1} {
+				c := live()
+				c.transport = cm.TransportTypeUC
+				m := qpmap.New(qpmap.Config{})
+				observe(m, start, c.req(), c.rep())
+				for n := range uint32(10) {
+					observe(m, start, c.request(n))
+				}
+				for range guesses {
+					observe(m, start, c.request(1500), c.request(10))
+					requireSource(t, m, c.forth(), start, c.a)
+				}
+				for n := range uint32(10) {
+					observe(m, start, c.request(10+guesses+row.gap+n))
+					known := c.a
+					if !row.known {
+						known = 0
+					}
+					requireSource(t, m, c.forth(), start, known, n)
+				}
+			}
+		})
+	}
 }
 
 // Nine READs of 2^20 PSNs each, none of them answered, are more than half of all PSNs.

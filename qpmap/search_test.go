@@ -362,3 +362,36 @@ func TestForgedAtRandomPackets(t *testing.T) {
 		})
 	}
 }
+
+// Neither the pairs that come beside others nor those that take their places cost memory, and they stay within the
+// table.
+func TestForgedInSmallTables(t *testing.T) {
+	all := forgeries()
+	for _, size := range []int{2, 3, 4, 6, 64} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(49, uint64(size)))
+			var packets []rocev2.Packet
+			for _, p := range scenarios {
+				s := p.simulate()
+				for i := range s.all {
+					packets = append(packets, s.all[i].packet)
+					if i%5 == 0 {
+						packets = append(packets, all[r.IntN(len(all))].packets(r, p.transport)...)
+					}
+				}
+			}
+			m, now := qpmap.New(qpmap.Config{MaxPairs: size, MaxPending: 64, MaxOpen: 64}), start
+			wiretest.NoAllocs(t, "Observe", func() {
+				for i := range packets {
+					now = now.Add(time.Duration(i%50) * time.Millisecond)
+					m.Observe(&packets[i], 0, now)
+					if n := m.Stats().Pairs; n > size {
+						panic(n)
+					}
+				}
+			})
+			m.Expire(now.Add(time.Hour))
+			require.Zero(t, m.Stats().Pairs)
+		})
+	}
+}

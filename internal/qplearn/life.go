@@ -157,16 +157,13 @@ func (l *life) recordRequest(o *Observation, mtu uint16, now int32) (expected bo
 // as its PSN may be an attacker's guess. UC has no answers: there the second of two such requests does, and acked is
 // the PSN of the first one.
 func (l *life) reaches(psn uint32) bool {
-	d := distance(l.next, psn)
-	if l.inOrder(d, late) {
-		return true
-	}
-	if l.transport != bth.TransportUC || d < 0 {
-		return false
+	inOrder := l.inOrder(distance(l.next, psn), late)
+	if l.transport != bth.TransportUC {
+		return inOrder
 	}
 	continues := l.continues(psn)
 	l.acked = psn
-	return continues
+	return inOrder || continues
 }
 
 // continues reports whether a request of UC follows another one that is more than late after next.

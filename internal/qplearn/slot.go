@@ -29,11 +29,16 @@ func (m *Map) slotOf(e *Entry) slot { return m.pairs.Key(e.id).QP & allSlots }
 // flowOf returns the flow of a pair.
 func (m *Map) flowOf(e *Entry) key { return keyIn(m.pairs.Key(e.id), 0) }
 
-// findIn returns the pair of a flow in a slot, nil if there is none that is not idle.
+// findIn returns the pair of a flow in a slot, nil if there is none that is not idle. It is short enough to be inlined,
+// as there are no pairs in most slots.
 func (m *Map) findIn(k *key, s slot) *Entry {
 	if m.slots&s != s {
 		return nil
 	}
+	return m.lookUpIn(k, s)
+}
+
+func (m *Map) lookUpIn(k *key, s slot) *Entry {
 	named := keyIn(k, s)
 	if e := m.pairs.find(&named); e != nil && !m.idle(e) {
 		return e
@@ -43,8 +48,17 @@ func (m *Map) findIn(k *key, s slot) *Entry {
 
 // strayIn records that the flow's last packet does not belong to the pairs in these slots.
 func (m *Map) strayIn(k *key, slots slot) {
+	if slots &= m.slots; slots != 0 {
+		m.recordStray(k, slots)
+	}
+}
+
+func (m *Map) recordStray(k *key, slots slot) {
 	for _, s := range [...]slot{datagramSlot, besideSlot} {
-		if e := m.findIn(k, s); e != nil && slots&s != 0 {
+		if slots&s == 0 {
+			continue
+		}
+		if e := m.findIn(k, s); e != nil {
 			e.stray = true
 		}
 	}
@@ -60,7 +74,7 @@ func (m *Map) retire(e *Entry, other *life) {
 		return
 	}
 	m.moveBeside(e)
-	if mate != nil && mate != e && mate.From != BasisGiven && m.slotOf(mate) == 0 {
+	if mate != nil && mate.id != 0 && mate.From != BasisGiven && m.slotOf(mate) == 0 {
 		m.moveBeside(mate)
 	}
 }
@@ -124,7 +138,9 @@ func (m *Map) promote(e, mate *Entry) {
 		}
 	}
 	for _, e := range demoted[:n] {
-		m.settleBeside(e)
+		if e.id != 0 { // it has not been forgotten together with the one before
+			m.settleBeside(e)
+		}
 	}
 }
 
