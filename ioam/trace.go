@@ -213,7 +213,7 @@ type Cursor struct {
 
 // Cursor returns a cursor that is positioned before the newest node.
 func (t *Trace) Cursor() Cursor {
-	if t.Type&^BitReserved == 0 { // nodes without a field have no length
+	if t.Type&(countBits|BitSnapshot) == 0 { // nodes without a field have no length
 		return Cursor{}
 	}
 	return Cursor{rest: t.NodeData(), typ: t.Type}

@@ -111,6 +111,33 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// A trace that was not decoded has a finite number of nodes for every type: each node takes 4 octets at least.
+func TestNodesEnd(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		types []TraceType
+		want  int // nodes of 8 octets at most
+	}{
+		{"no field", []TraceType{0, BitReserved}, 0},
+		{"bits above the field", []TraceType{1 << 24, 1 << 27, 1 << 31, 0xFF000000, 0xFF000001}, 0},
+		{"bits above the field, and one of it", []TraceType{1<<27 | BitNode, 1<<31 | BitSnapshot}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, typ := range c.types {
+				for _, kind := range []OptType{OptTypePreallocated, OptTypeIncremental, OptTypeEdgeToEdge} {
+					trace := Trace{OptType: kind, Type: typ, Data: make([]byte, 8)}
+					read, n := 0, Node{}
+					for c := trace.Cursor(); read < 9 && c.Next(&n); read++ {
+					}
+					require.Equal(t, c.want, read, "%v", typ)
+					require.Len(t, slices.Collect(trace.Nodes()), c.want)
+					require.NotEmpty(t, trace.String())
+				}
+			}
+		})
+	}
+}
+
 func TestTraceErrors(t *testing.T) {
 	nodes := strings.Repeat("3d0000d4 01910192", 3)
 	for _, c := range []struct {

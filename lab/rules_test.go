@@ -296,8 +296,8 @@ func TestUnknownSenders(t *testing.T) {
 	n.Until(2 * ms)
 	require.NoError(t, n.Check())
 	c := n.Counts()
-	require.EqualValues(t, 4, c.Ignored, "one for each of them")
-	require.EqualValues(t, 4, c.Rejected)
+	require.EqualValues(t, 8, c.Ignored, "two for each of them")
+	require.EqualValues(t, 8, c.Rejected)
 	require.Less(t, c.FastCNPs, counts.FastCNPs)
 	for i, f := range n.Flows() {
 		require.NotEqual(t, sim.Never, f.FirstCut(), i)

@@ -34,6 +34,7 @@ const (
 	ReasonUnknownOption          // the notification has an unknown option that must not be skipped
 	ReasonAmbiguousLabel         // more than one flow has this label
 	ReasonTrimmed                // a switch has trimmed the packet, so it has no ICRC
+	ReasonUnconfirmed            // the first rejection of a Fast CNP: a second one has to confirm it
 
 	reasons = iota
 )
@@ -43,7 +44,7 @@ var reasonTexts = [reasons]string{
 	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours",
 	"denied", "unknown_qp",
 	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option", "ambiguous_label",
-	"trimmed",
+	"trimmed", "unconfirmed",
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the

@@ -314,8 +314,8 @@ func TestSenderCapable(t *testing.T) {
 	}
 }
 
-// An unmodified Linux host answers the Fast CNP with an ICMPv6 error. Afterwards the node sends it no Fast CNP and
-// marks its packets.
+// An unmodified Linux host answers each Fast CNP with an ICMPv6 error. After two of them the node sends it no Fast CNP
+// and marks its packets.
 func TestLinuxTurnsFastCNPOff(t *testing.T) {
 	r := newBottleneck(t, congested.Config{})
 	r.sender.set(t, "ipv6/icmp/ratelimit", 0)
@@ -337,16 +337,22 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 		forged[len(forged)-40+7] ^= 1 // about another queue pair
 		require.Equal(t, node.ReasonDenied, r.rejected(from, forged))
 		require.Equal(t, node.ReasonDenied, r.rejected(receiverAddr, problem))
-		require.Equal(t, node.NoReason, r.rejected(from, problem))
+		want := node.NoReason
+		if len(r.decisions) == 1 {
+			want = node.ReasonUnconfirmed
+		}
+		require.Equal(t, want, r.rejected(from, problem))
 	})
 	ecn := r.arrive(t, data, func([]byte) {})
 
-	require.Greater(t, len(r.decisions), 2)
-	require.Equal(t, node.Decision{
-		Action: node.ActionSent, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow}, Message: message.KindFastCNP,
-		To: senderAddr, Option: 1, MarkECN: true,
-	}, r.decisions[0])
-	for _, d := range r.decisions[1:] {
+	require.Greater(t, len(r.decisions), 3)
+	for _, d := range r.decisions[:2] {
+		require.Equal(t, node.Decision{
+			Action: node.ActionSent, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow},
+			Message: message.KindFastCNP, To: senderAddr, Option: 1, MarkECN: true,
+		}, d)
+	}
+	for _, d := range r.decisions[2:] {
 		require.Equal(t, node.Decision{
 			Action: node.ActionMarked, Packet: message.KindData, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
 		}, d)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
@@ -14,26 +15,32 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// answerTime is the time after a Fast CNP was sent in which an ICMPv6 error about it is accepted.
-const answerTime = time.Minute
+// quoteTime is the time after a Fast CNP was sent in which an ICMPv6 error may quote it.
+const quoteTime = 5 * time.Second
 
-// lookUpCapability returns the capability of a sender. A rejected Fast CNP overrides the configuration.
+// lookUpCapability returns the capability of a sender. The configuration comes before rejections: only a sender of
+// unknown capability can become incapable. A sender of which a probe is due has an unknown capability.
 func (a *Role) lookUpCapability(sender netip.Addr, domain uint32, now time.Time) Capability {
-	if !a.rejected.Ready(a.hashAddr(sender, domain), a.cfg.RejectedFor, now) {
+	c, _ := a.cfg.Capable.Lookup(sender)
+	if c == CapabilityUnknown && a.rejected.isSilent(a.hashAddr(sender, domain), now) {
 		return Incapable
 	}
-	c, _ := a.cfg.Capable.Lookup(sender)
 	return c
 }
+
+// drawLabel returns the flow label of the next Fast CNP, which only nodes on its path can know. It is never 0. The
+// ICRC does not cover it.
+func (a *Role) drawLabel() uint32 { return uint32(a.labels.Uint64()%fcn.MaxFlowLabel) + 1 }
 
 // learnICMP learns from an ICMPv6 error that a host does not support Fast CNP.
 //
 // A host that does not know the option of Fast CNP answers with a Parameter Problem that points at it (RFC 8200
 // section 4.2). Any host can send such a message, to turn notifications off. So the role believes only one that comes
-// from the host to which it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets
-// unchanged except traffic class, flow label and hop limit, which may change on the way, as the ICRC has it: only a
-// node that has seen the Fast CNP can forge that. It must come in the domain of the packet that the Fast CNP answered,
-// and counts in that one only: another domain may have a host of the same address.
+// from the host to which it has sent the quoted Fast CNP in the last 5 s, and that quotes all of its octets unchanged
+// except traffic class and hop limit, which may change on the way. The flow label does not change (RFC 6437 section 3),
+// and a node that has not seen the Fast CNP has to guess it. Two rejections of different Fast CNPs are needed. They
+// must come in the domain of the packets that the Fast CNPs answered, and count in that one only: another domain may
+// have a host of the same address.
 func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now time.Time) {
 	octets, ok := f.ICMPv6()
 	if !ok {
@@ -56,16 +63,26 @@ func (a *Role) learnICMP(d *node.Decision, f *rocev2.Frame, domain uint32, now t
 	d.From, d.Reason = between.Src, node.ReasonDenied
 	quoted := octets[wire.ICMPv6Size:]
 	// A look-up by hash is cheaper than decoding the quoted packet, so it comes first.
-	if len(quoted) < wire.IPv6Size || a.sent.Ready(a.hashPacket(quoted, domain), answerTime, now) {
+	if len(quoted) < wire.IPv6Size {
+		return
+	}
+	packet := a.hashPacket(quoted, domain)
+	if a.sent.Ready(packet, quoteTime, now) {
 		return
 	}
 	n, err := fastcnp.FromICMP(octets, a.cfg.FastCNP.CodePoints)
 	if err != nil || n.Dst != between.Src {
 		return
 	}
-	d.Action, d.Reason = node.ActionLearned, node.NoReason
+	if c, _ := a.cfg.Capable.Lookup(n.Dst); c != CapabilityUnknown {
+		return
+	}
 	d.Flow = qpmap.Key{FlowKey: n.FlowKey(), Domain: domain}
-	a.rejected.Record(a.hashAddr(n.Dst, domain), now)
+	if !a.rejected.reject(a.hashAddr(n.Dst, domain), packet, n.Dst, domain, now) {
+		d.Reason = node.ReasonUnconfirmed
+		return
+	}
+	d.Action, d.Reason = node.ActionLearned, node.NoReason
 }
 
 // RecordSent records a Fast CNP, an IPv6 packet, that another program has sent for the node, such as one in the kernel:
@@ -79,9 +96,10 @@ func (a *Role) RecordSent(ip []byte, domain uint32, now time.Time) {
 const (
 	word = 8 // octets
 
-	// constant are the octets of an IPv6 packet's first word that do not change on its way: payload length and next
-	// header. The program that sends the packet may give it another DSCP, as a border of a DiffServ domain does.
-	constant = 0x00000000_FFFFFF00
+	// constant are the bits of an IPv6 packet's first word that do not change on its way: flow label, payload length
+	// and next header. The program that sends the packet may give it another DSCP, as a border of a DiffServ domain
+	// does.
+	constant = 0x000FFFFF_FFFFFF00
 )
 
 // hashPacket returns a seeded hash of a domain and of the octets of an IPv6 packet that do not change on its way.

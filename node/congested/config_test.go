@@ -52,7 +52,7 @@ func TestNewRefuses(t *testing.T) {
 		{"Self6 fe80::1", func(c *congested.Config) { c.Self6 = addr("fe80::1") }},
 		{"Self6 2001:db8::1%eth0", func(c *congested.Config) { c.Self6 = addr("2001:db8::1%eth0") }},
 		{"PerFlow[7] -1ns", func(c *congested.Config) { c.PerFlow[7] = -1 }},
-		{"RejectedFor -1s", func(c *congested.Config) { c.RejectedFor = -time.Second }},
+		{"Probe -1s", func(c *congested.Config) { c.Probe = -time.Second }},
 		{"Alarm:8", func(c *congested.Config) { c.PauseFrom.Alarm = 8 }},
 		{"Hold:8", func(c *congested.Config) { c.PauseFrom.Hold = 8 }},
 		{"Stop:8", func(c *congested.Config) { c.PauseFrom.Stop = 8 }},
@@ -141,10 +141,12 @@ func TestCannotMark(t *testing.T) {
 	cfg.CannotMark, cfg.Fallback = true, congested.MethodProxy
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
-	sent, d := congest(a, nil, e, now)
-	require.Equal(t, message.KindFastCNP, d.Kind)
-	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
-	_, d = congest(a, nil, e, now)
+	for _, reason := range []node.Reason{node.ReasonUnconfirmed, node.NoReason} {
+		sent, d := congest(a, nil, e, now)
+		require.Equal(t, message.KindFastCNP, d.Kind)
+		require.Equal(t, reason, icmp(a, src6, problem(sent), now))
+	}
+	_, d := congest(a, nil, e, now)
 	require.Equal(t, decision{Packet: message.KindData, Kind: message.KindProxy, To: proxy}, d)
 }
 
@@ -313,11 +315,13 @@ func TestNewRefusesTheImpossible(t *testing.T) {
 // state of the limits. An invalid one changes nothing.
 func TestConfigure(t *testing.T) {
 	cfg := method(congested.MethodFastCNP)
-	cfg.Out, cfg.MaxFlows = node.Rate{PerSecond: 1e-3, Burst: 4}, 64
+	cfg.Out, cfg.MaxFlows = node.Rate{PerSecond: 1e-3, Burst: 5}, 64
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip, Port: 7}
-	sent, _ := congest(a, nil, e, now)
-	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
+	for _, reason := range []node.Reason{node.ReasonUnconfirmed, node.NoReason} {
+		sent, _ := congest(a, nil, e, now)
+		require.Equal(t, reason, icmp(a, src6, problem(sent), now))
+	}
 
 	for _, c := range []struct {
 		name   string

@@ -19,8 +19,10 @@ package congested
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"time"
@@ -84,21 +86,24 @@ type Config struct {
 	PerFlow [8]time.Duration
 	Out     node.Rate
 
-	// RejectedFor is the time for which a sender counts as not capable after it has rejected a Fast CNP; 0 stands for
-	// an hour.
-	RejectedFor time.Duration
+	// Probe is the time after which a sender of unknown capability that has rejected Fast CNPs gets one again, a
+	// probe; 0 stands for a second. Each rejected probe doubles it, up to an hour.
+	Probe time.Duration
 
-	// The sizes of the tables, and their defaults. An entry has 16 octets, of MaxPaused 88.
+	// The sizes of the tables, and their defaults. An entry has 16 octets, of MaxRejected 64, of MaxPaused 88.
 	MaxFlows    int // flows that were notified: 65,536
 	MaxSent     int // Fast CNPs that may still be rejected: 4,096
 	MaxRejected int // senders that have rejected one: 16,384
 	MaxPaused   int // flows that a PPFC has told to stop or hold: 4,096
-	Seed        uint64
+	// Seed is the key of the tables' hashes and of the flow labels of Fast CNPs, which should be secret; 0 stands for
+	// a random one.
+	Seed uint64
 
 	// FastCNP, Proxy, FCN and PPFC configure the messages. With its InnerSource a Fast CNP or PPFC about
 	// a tunnelled packet goes to the inner source, which a node in the routing domain of the tunnel usually cannot
 	// reach (D17). The ports and option types also identify
-	// arriving messages.
+	// arriving messages. The flow label of FastCNP is not used: each Fast CNP has one of its own, by which
+	// rejections are verified.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config
@@ -113,7 +118,8 @@ type Role struct {
 	latest   role.Latest
 	pace     role.Pace
 	sent     *limit.Every // by the octets of Fast CNPs
-	rejected *limit.Every // by the addresses of senders
+	labels   *rand.ChaCha8
+	rejected rejections
 	paused   pausedFlows
 	counters node.Counters
 
@@ -139,16 +145,25 @@ func (a *Role) Configure(cfg Config) error {
 			return err
 		}
 		if first {
-			a.sent, a.rejected = limit.NewEvery(m.Size(1)), limit.NewEvery(m.Size(2))
+			a.sent = limit.NewEvery(m.Size(1))
+			a.labels = newLabels(m.Seed())
+			a.rejected.sets = flowtable.NewSets[rejection](m.Size(2))
 			a.paused.sets = flowtable.NewSets[pausedFlow](m.Size(3))
 		}
 		a.pace.Configure(cfg.Out, slices.Max(cfg.PerFlow[:]), m.Size(0))
 	}
-	cfg.RejectedFor = cmp.Or(cfg.RejectedFor, time.Hour)
+	a.rejected.configure(cfg.Probe)
 	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.Port)
 	cfg.Proxy.Port = cmp.Or(cfg.Proxy.Port, proxymsg.Port)
 	a.cfg, a.self = cfg, self
 	return nil
+}
+
+// newLabels returns the source of flow labels. It is a cipher, so labels do not reveal later ones.
+func newLabels(seed uint64) *rand.ChaCha8 {
+	var key [32]byte
+	binary.BigEndian.PutUint64(key[:], seed)
+	return rand.NewChaCha8(key)
 }
 
 // checkFields returns an error for other settings that cannot work.
@@ -170,7 +185,7 @@ func (c *Config) checkFields() error {
 	default:
 		return fmt.Errorf("the Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
-	return cmp.Or(c.checkOwn(), role.CheckTime("RejectedFor", c.RejectedFor),
+	return cmp.Or(c.checkOwn(), role.CheckTime("Probe", c.Probe),
 		role.CheckFastCNP("FastCNP.", c.FastCNP),
 		role.CheckCarriage("Proxy.Carriage", c.Proxy.Carriage),
 		role.CheckCarriage("FCN.Carriage", c.FCN.Carriage), role.CheckCarriage("PPFC.Carriage", c.PPFC.Carriage))

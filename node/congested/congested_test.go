@@ -687,9 +687,10 @@ func TestRejectionOfDomain(t *testing.T) {
 	}
 	sent, _ := congest(1)
 	require.Equal(t, node.ReasonDenied, reject(sent, 2), "sent in another domain")
-	_, kind := congest(1)
+	second, kind := congest(1)
 	require.Equal(t, message.KindFastCNP, kind)
-	require.Equal(t, node.NoReason, reject(sent, 1))
+	require.Equal(t, node.ReasonUnconfirmed, reject(sent, 1))
+	require.Equal(t, node.NoReason, reject(second, 1))
 	for _, c := range []struct {
 		domain uint32
 		want   message.Kind
@@ -739,7 +740,10 @@ func TestICMP(t *testing.T) {
 		{"another code", a, src6, append([]byte{4, 1, 0, 0, 0, 0, 0, 42}, sent...), 0, node.ReasonDenied},
 		{"another type", a, src6, append([]byte{1, 2, 0, 0, 0, 0, 0, 42}, sent...), 0, node.ReasonNotOurs},
 		{"no message", a, src6, nil, 0, node.ReasonNotOurs},
-		{"too late", a, src6, problem(sent), time.Minute, node.ReasonDenied},
+		{"another flow label", a, src6, changed(1), 0, node.ReasonDenied},
+		{"another flow label, last bit", a, src6, changed(3), 0, node.ReasonDenied},
+		{"without the flow label", a, src6, problem(unlabelled(sent)), 0, node.ReasonDenied},
+		{"too late", a, src6, problem(sent), 5 * time.Second, node.ReasonDenied},
 		{"disabled", agent(t, congested.Config{}), src6, problem(sent), 0, node.ReasonDisabled},
 	}
 	for _, c := range forged {
@@ -751,57 +755,52 @@ func TestICMP(t *testing.T) {
 	}
 
 	// A message recorded with RecordSent counts as one of the node's own while the role is on.
-	other.RecordSent(sent, 0, now)
-	other.RecordSent(sent[:39], 0, now)
-	require.Equal(t, node.ReasonDenied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
-	other.RecordSent(sent, 0, now)
-	require.Equal(t, node.NoReason, icmp(other, src6, problem(sent), now))
+	idle := agent(t, cfg)
+	idle.RecordSent(sent, 0, now)
+	idle.RecordSent(sent[:39], 0, now)
+	require.Equal(t, node.ReasonDenied, icmp(idle, src6, problem(sent), now.Add(5*time.Second)))
+	idle.RecordSent(sent, 0, now)
+	require.Equal(t, node.ReasonUnconfirmed, icmp(idle, src6, problem(sent), now))
 	(&congested.Role{}).RecordSent(sent, 0, now)
 
 	// Octets in the buffer before the message are not part of it.
 	next := agent(t, cfg)
 	out, _ := congest(next, []byte("frame"), e, now)
-	require.Equal(t, sent, out[len("frame"):])
-	require.Equal(t, node.NoReason, icmp(next, src6, problem(sent), now))
+	require.Equal(t, node.ReasonUnconfirmed, icmp(next, src6, problem(out[len("frame"):]), now))
 
 	wrong := problem(sent)
 	wrong[8] ^= 0x20 // the version
 	require.Equal(t, node.ReasonDenied, icmp(a, src6, wrong, now))
+	sent, _ = congest(a, nil, e, now.Add(time.Second)) // the rows above have moved the time
 	rejection := problem(sent)
+	rejection[8]++   // traffic class
 	rejection[8+7]-- // the hop limit falls on the way
-	for at := range 4 {
-		remarked := agent(t, cfg)
-		congest(remarked, nil, e, now)
-		require.Equal(t, node.NoReason, icmp(remarked, src6, changed(at), now), "traffic class or flow label, %d", at)
-	}
-	require.Equal(t, node.NoReason, icmp(a, src6, rejection, now.Add(time.Second)))
+	require.Equal(t, node.ReasonUnconfirmed, icmp(a, src6, rejection, now.Add(time.Second)))
+	require.Equal(t, node.ReasonUnconfirmed, icmp(a, src6, rejection, now.Add(time.Second)), "the same Fast CNP")
+	require.Zero(t, a.Counters().Load(taught))
+	second, d := congest(a, nil, e, now.Add(time.Second))
+	require.Equal(t, message.KindFastCNP, d.Kind, "not confirmed")
+	require.Equal(t, node.NoReason, icmp(a, src6, problem(second), now.Add(time.Second)))
 	require.EqualValues(t, 1, a.Counters().Load(taught))
 	_, d = congest(a, nil, e, now.Add(time.Second))
 	require.Equal(t, decision{Packet: message.KindData, MarkECN: true}, d)
 	_, d = congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = p.Src.Next() }), Options: ip}, now)
 	require.Equal(t, message.KindFastCNP, d.Kind, "another sender")
+}
 
-	// It ages.
-	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour-1))
-	require.True(t, d.Kind == message.KindOther && d.MarkECN)
-	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour))
-	require.Equal(t, message.KindFastCNP, d.Kind)
-
-	// A rejection by the host takes precedence over its configured capability.
-	cfg.Capable, cfg.RejectedFor = capable(congested.Capable), time.Minute
-	a = agent(t, cfg)
-	sent, _ = congest(a, nil, e, now)
-	require.Equal(t, node.NoReason, icmp(a, src6, problem(sent), now))
-	_, d = congest(a, nil, e, now)
-	require.True(t, d.Kind == message.KindOther && d.MarkECN)
-	_, d = congest(a, nil, e, now.Add(time.Minute))
-	require.True(t, d.Kind == message.KindFastCNP && !d.MarkECN)
+// unlabelled returns an IPv6 packet with flow label 0.
+func unlabelled(packet []byte) []byte {
+	b := bytes.Clone(packet)
+	b[1], b[2], b[3] = b[1]&0xF0, 0, 0
+	return b
 }
 
 // The same out of frames.
 func TestICMPFrame(t *testing.T) {
 	a := agent(t, method(congested.MethodFastCNP))
-	sent, _ := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
+	e := &event{Frame: data(t), Options: ip}
+	sent, _ := congest(a, nil, e, now)
+	second, _ := congest(a, nil, e, now)
 	frame := func(from, to netip.Addr, message []byte, options string) []byte {
 		ext := wiretest.Hex(t, options)
 		b := []byte{0x60, 0, 0, 0, 0, uint8(len(ext) + len(message)), 58, 64}
@@ -823,7 +822,8 @@ func TestICMPFrame(t *testing.T) {
 		{"from another", frame(dst6, self6, problem(sent), ""), node.ReasonDenied},
 		{"about data", frame(src6, self6, problem(data(t)), ""), node.ReasonDenied},
 		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.ReasonNotOurs},
-		{"rejection", frame(src6, self6, problem(sent), ""), 0},
+		{"rejection", frame(src6, self6, problem(sent), ""), node.ReasonUnconfirmed},
+		{"rejection of another", frame(src6, self6, problem(second), ""), 0},
 		{"rejection behind options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
 		{"rejection behind more of them", frame(src6, self6, problem(sent),
 			"3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
@@ -834,8 +834,8 @@ func TestICMPFrame(t *testing.T) {
 			switch c.reason {
 			case node.NoReason:
 				before[taught]++
-			case node.ReasonDenied:
-				before[refused(node.ReasonDenied)]++
+			case node.ReasonDenied, node.ReasonUnconfirmed:
+				before[refused(c.reason)]++
 			}
 			require.Equal(t, before, counted(a))
 			wiretest.NoAllocs(t, c.name, func() { icmpFrame(a, c.frame, ip, now) })
@@ -863,6 +863,10 @@ func TestFlood(t *testing.T) {
 			require.Equal(t, message.KindFastCNP, d.Kind)
 			if i%2 == 0 {
 				buf = append(buf[:0], problem(buf)...)
+				require.Equal(t, node.ReasonUnconfirmed, icmp(a, d.To, buf, now))
+				e.Frame[40+8+7]++ // another queue pair
+				buf, _ = congest(a, buf[:0], e, now)
+				buf = append(buf[:0], problem(buf)...)
 				require.Equal(t, node.NoReason, icmp(a, d.To, buf, now))
 			} else {
 				buf = append(buf[:0], problem(buf)...)
@@ -873,6 +877,7 @@ func TestFlood(t *testing.T) {
 	}
 	flood()
 	require.EqualValues(t, 10_000, a.Counters().Load(taught))
+	require.EqualValues(t, 10_000, a.Counters().Load(refused(node.ReasonUnconfirmed)))
 	require.EqualValues(t, 10_000, a.Counters().Load(refused(node.ReasonDenied)))
 	wiretest.NoAllocs(t, "flood", func() {
 		binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64())
@@ -953,7 +958,7 @@ func TestMemory(t *testing.T) {
 	cfg := method(congested.MethodFastCNP)
 	cfg.PerFlow[7] = time.Second
 	got := wiretest.Allocated(func() { a = agent(t, cfg) })
-	require.InDelta(t, 16*(flows+sent+rejected)+88*paused, got, 64<<10)
+	require.InDelta(t, 16*(flows+sent)+64*rejected+88*paused, got, 64<<10)
 	require.NotNil(t, a)
 	require.Less(t, wiretest.Allocated(func() { agent(t, congested.Config{}) }), uint64(16<<10),
 		"nothing for a role that is off")

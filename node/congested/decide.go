@@ -41,11 +41,14 @@ import (
 // others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is
 // node.NoAction.
 //
-// From every packet, also with Event.Observe, the role learns which hosts do not support Fast CNP: the Action is
-// node.ActionLearned for an ICMPv6 Parameter Problem in which a host rejects a Fast CNP of this node, and the host
-// counts as not capable for Config.RejectedFor. The packet may be a frame, or a message of a raw ICMPv6 socket,
-// which has verified its checksum. Any other Parameter Problem to the node is Refused as ReasonDenied, and so is one to
-// another node about a Fast CNP; if the role is off, as ReasonDisabled.
+// From every packet, also with Event.Observe, the role learns which hosts do not support Fast CNP, if their capability
+// is not configured. An ICMPv6 Parameter Problem in which a host rejects a Fast CNP that this node sent in the last
+// seconds is Refused as ReasonUnconfirmed if it is the first. For a second one, about another Fast CNP, the Action is
+// node.ActionLearned, and the host counts as not capable. After Config.Probe the host gets one Fast CNP. If it rejects
+// that as well, the next one follows after twice the time; otherwise its capability is unknown again. The packet
+// may be a frame, or a message of a raw ICMPv6 socket, which has verified its checksum. Any other Parameter Problem to
+// the node is Refused as ReasonDenied, and so is one to another node about a Fast CNP; if the role is off, as
+// ReasonDisabled.
 //
 // With a nil frame, the Event only reports that the queue of Event.Port has reached Event.Level: at level 0 the flows
 // that were stopped or held because of that port are due, see [Role.Due]. A role that is off records this as well, with
@@ -255,12 +258,17 @@ func (a *Role) appendFastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 		s.MarkECN = marked
 		return b, node.ReasonLimited
 	}
+	a.cfg.FastCNP.Carriage.FlowLabel = a.drawLabel()
 	out, sent, err := fastcnp.AppendFor(b, p, a.cfg.Self6, a.cfg.Own, a.cfg.FastCNP)
 	if err != nil {
 		return b, node.ReasonBroken
 	}
 	a.pace.Charge(s.flow, s.event.Now)
-	a.sent.Record(a.hashPacket(out[len(b):], s.Flow.Domain), s.event.Now)
+	packet := a.hashPacket(out[len(b):], s.Flow.Domain)
+	a.sent.Record(packet, s.event.Now)
+	if capable == CapabilityUnknown {
+		a.rejected.recordSent(a.hashAddr(p.Src, s.Flow.Domain), packet, s.event.Now)
+	}
 	s.Message, s.To, s.MarkECN = message.KindFastCNP, p.Src, marked
 	s.Option, s.OwnRecord = sent.Option, sent.OwnRecord
 	return out, node.NoReason

@@ -44,7 +44,7 @@ IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard 
 // MAC addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
 func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	a := answerer{skipped: map[string]int{}}
-	cfg := congested.Config{Enabled: true}
+	cfg := congested.Config{Enabled: true, Seed: cli.FileSeed}
 	flags := cli.Flags("answer", answerUsage, stderr)
 	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&a.every, "every", 1, "answer every `N`-th matching packet")
@@ -173,6 +173,8 @@ func skipReason(d *node.Decision) string {
 		return "marked only: the sender is not capable"
 	case d.Action == node.NoAction:
 		return "not RoCEv2"
+	case d.Reason == node.ReasonUnconfirmed:
+		return "ICMPv6 error that another one has to confirm"
 	case d.Reason == node.ReasonDenied:
 		return "ICMPv6 error about nothing that was sent"
 	case d.Packet != message.KindData && d.Packet != message.KindOther && d.Packet != message.KindError:

@@ -24,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
@@ -160,11 +161,16 @@ func TestAnswerWorkedOctets(t *testing.T) {
 }
 
 // The capture that is committed has the answers to all packets with IOAM, in
-// the order of time. Run with -update to rewrite it.
+// the order of time, with flow label 0. Run with -update to rewrite it.
 func TestCommitted(t *testing.T) {
 	var all []capture.Record
 	for _, name := range wiretest.Captures(t, "ioam-*.pcap") {
 		out, _ := answer(t, octets(t, wiretest.Path(t, name)))
+		for i := range out {
+			ip := out[i].Data[14:]
+			require.NotZero(t, wire.FlowLabel(ip))
+			ip[1], ip[2], ip[3] = ip[1]&0xF0, 0, 0
+		}
 		all = append(all, out...)
 	}
 	slices.SortStableFunc(all, func(a, b capture.Record) int { return a.Time.Compare(b.Time) })
@@ -281,12 +287,13 @@ func TestAnswerLimitsAndRejection(t *testing.T) {
 	sent := out[0].Data
 	problem := append([]byte{0x60, 0, 0, 0, 0, uint8(8 + len(sent)), 58, 64}, sent[24:40]...)
 	problem = append(append(append(problem, sent[8:24]...), 4, 2, 0, 0, 0, 0, 0, 42), sent...)
+	second := bytes.Clone(problem)
+	copy(second[48:], out[1].Data) // with its flow label
 	out, summary = answer(t, captureOf(capture.Raw, time.Microsecond, at(0, problem), at(1, p), at(2, problem),
-		at(3, p)))
-	require.Len(t, out, 1)
-	require.Contains(t, summary,
-		"skipped: 1 ICMPv6 error about nothing that was sent, 1 ICMPv6 error of a sender that is not capable, 1 "+
-			"not_capable\n")
+		at(3, p), at(4, problem), at(5, second), at(6, p)))
+	require.Len(t, out, 2)
+	require.Contains(t, summary, "skipped: 2 ICMPv6 error that another one has to confirm, "+
+		"1 ICMPv6 error about nothing that was sent, 1 ICMPv6 error of a sender that is not capable, 1 not_capable\n")
 }
 
 // The answer has the link-layer header of the packet with its addresses swapped.

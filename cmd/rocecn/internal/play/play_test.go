@@ -417,6 +417,8 @@ func TestSkipped(t *testing.T) {
 		{"no_method", node.Decision{Action: node.ActionMarked, Packet: message.KindData,
 			Reason: node.ReasonNoMethod}},
 		{"not RoCEv2", node.Decision{}},
+		{"ICMPv6 error that another one has to confirm", node.Decision{Action: node.ActionRefused,
+			Reason: node.ReasonUnconfirmed}},
 		{"ICMPv6 error about nothing that was sent", node.Decision{Action: node.ActionRefused,
 			Reason: node.ReasonDenied}},
 		{"ack", node.Decision{Action: node.ActionRefused, Packet: message.KindAck, Reason: node.ReasonAcknowledgement}},

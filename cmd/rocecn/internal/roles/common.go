@@ -27,7 +27,7 @@ type common struct {
 	FCNPort     *uint16      `json:"fcn_port"`
 	ProxyPort   *uint16      `json:"proxy_port"`
 
-	seed uint64 // of the tables of learned pairs: see Rehearse
+	seed uint64 // of the tables of learned pairs and of flow labels: see Rehearse
 }
 
 // Rehearse implements [Config].

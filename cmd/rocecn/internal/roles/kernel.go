@@ -17,6 +17,7 @@ type KernelSwitch struct {
 	PerFlow    [8]time.Duration
 	CodePoints fastcnp.CodePoints
 	Marks      bool // whether packets are marked
+	Seed       uint64
 	Senders    []KernelSender
 }
 
@@ -37,6 +38,9 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 		return k, err
 	}
 	k = KernelSwitch{PerFlow: c.PerFlow, CodePoints: messages.CodePoints, Marks: c.Marks()}
+	if c.Seed != nil {
+		k.Seed = uint64(*c.Seed)
+	}
 	if err := rejectKeys(notInKernel, []presentKey{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"level", c.Level != nil}, {"levels", c.Levels != nil}, {"congested", c.Congested == "ce"},

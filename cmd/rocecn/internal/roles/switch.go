@@ -46,6 +46,8 @@ type SwitchConfig struct {
 	Marking     string           `json:"marking"` // self, the default, or elsewhere
 	Fallback    congested.Method `json:"fallback"`
 	OwnRecord   *ownRecord       `json:"own_record"`
+	Probe       *time.Duration   `json:"probe"` // of hosts that have rejected Fast CNPs; absent: 1 s
+	Seed        *seed            `json:"seed"`  // key of the flow labels of Fast CNPs; absent: random
 }
 
 // levelFrom is the level of the queue from a time on, counted from the first frame.
@@ -81,10 +83,19 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 		Enabled: c.Enabled, Out: node.Rate(c.Rate), PerFlow: c.PerFlow,
 		OnlyMarked: c.Congested == "ce", Pause: 100 * time.Microsecond,
 		PEs:        acl.New(c.PE...),
+		Seed:       c.seed,
 		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
 	}
 	if c.PauseUS != nil {
 		cfg.Pause = time.Duration(*c.PauseUS) * time.Microsecond
+	}
+	if c.Probe != nil {
+		if cfg.Probe = *c.Probe; cfg.Probe <= 0 {
+			return nil, config.Wrong("probe", "%v: want a duration above 0", cfg.Probe)
+		}
+	}
+	if c.Seed != nil {
+		cfg.Seed = uint64(*c.Seed)
 	}
 	if c.OwnRecord != nil {
 		if cfg.Own, err = c.OwnRecord.newNode(); err != nil {

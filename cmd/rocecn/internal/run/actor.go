@@ -12,6 +12,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
@@ -48,6 +49,7 @@ type counts struct {
 	sizes        [sizes]atomic.Int64                   // sizes of the role's tables
 	latency      prometheus.Histogram
 	rateStats    atomic.Pointer[reaction.TableStats] // nil if the role has no rates
+	rejecting    atomic.Pointer[rejectingHosts]      // nil if the role is no switch
 }
 
 // setRole sets the role that the actor plays.
@@ -86,7 +88,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 		a.outcomes[outcome].Add(1)
 	}
 	if d.Action == node.ActionLearned {
-		a.withKernel(func(k kernelProgram) { k.applyDecision(d, a.now) })
+		a.withKernel(func(k kernelProgram) { k.applyDecision(a.Role, d, a.now) })
 	}
 	if d.MarkECN && a.live {
 		a.marksNotMade.Add(1)
@@ -165,6 +167,7 @@ const (
 
 // updateSizes records the sizes of the role's tables.
 func (a *actor) updateSizes(now time.Time) {
+	a.updateRejecting(now)
 	if a.rates != nil {
 		if a.live {
 			a.rates.Advance(now)
@@ -180,6 +183,35 @@ func (a *actor) updateSizes(now time.Time) {
 			a.sizes[size].Store(int64(n))
 		}
 	}
+}
+
+// rejectingHosts are the hosts that reject Fast CNPs, as /status lists them.
+type rejectingHosts struct {
+	at     time.Time // when the list was made
+	total  int
+	listed []congested.Rejection // the first maxListed of them
+}
+
+// maxListed is the maximum of hosts that /status lists for a role.
+const maxListed = 1000
+
+// updateRejecting lists the hosts that reject Fast CNPs, at most once in a second.
+func (a *actor) updateRejecting(now time.Time) {
+	s, ok := a.Role.(*roles.Switch)
+	if !ok {
+		a.rejecting.Store(nil)
+		return
+	}
+	if last := a.rejecting.Load(); last != nil && now.Sub(last.at).Abs() < time.Second {
+		return
+	}
+	hosts := rejectingHosts{at: now}
+	for r := range s.Rejections(now) {
+		if hosts.total++; hosts.total <= maxListed {
+			hosts.listed = append(hosts.listed, r)
+		}
+	}
+	a.rejecting.Store(&hosts)
 }
 
 // resumeFlows resumes stopped flows once all queues are at level 0.

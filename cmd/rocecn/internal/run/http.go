@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"regexp"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -111,7 +113,7 @@ var outcomes = map[node.Action]string{
 // reasons are all reasons of rejected packets, effects all effects, and kinds the kinds of sent messages.
 var (
 	reasons = func() (all []node.Reason) {
-		for r := node.NoReason + 1; r <= node.ReasonTrimmed; r++ {
+		for r := node.NoReason + 1; r <= node.ReasonUnconfirmed; r++ {
 			all = append(all, r)
 		}
 		return all
@@ -275,6 +277,15 @@ func (s *server) buildStatus() any {
 		N     uint64 `json:"packets"`
 		Lost  uint64 `json:"lost"`
 	}
+	type host struct {
+		Host      netip.Addr `json:"host"`
+		Since     time.Time  `json:"since"`
+		NextProbe *time.Time `json:"next_probe,omitempty"` // absent while the host may still reject a probe
+	}
+	type rejecting struct {
+		Total int    `json:"total"`
+		Hosts []host `json:"hosts"`
+	}
 	type role struct {
 		Name    string   `json:"name"`
 		Sources []string `json:"sources"`
@@ -285,6 +296,7 @@ func (s *server) buildStatus() any {
 		// Unlearned is the number of packets that were not used to learn queue pairs.
 		Unlearned int64             `json:"unlearned,omitempty"`
 		Packets   map[string]uint64 `json:"packets"`
+		Rejecting *rejecting        `json:"rejecting,omitempty"`
 	}
 	answer := struct {
 		Config   string    `json:"config"`
@@ -294,7 +306,7 @@ func (s *server) buildStatus() any {
 		Roles    []role    `json:"roles"`
 		Sources  []source  `json:"sources"`
 	}{
-		Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
+		Config: hideSeeds(string(s.file.octets)), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
 		Roles: []role{}, Sources: []source{}, // an empty list instead of null
 	}
 	s.visitInputs(func(name, kind, input string, up bool, p *part) {
@@ -317,10 +329,28 @@ func (s *server) buildStatus() any {
 				r.Packets[outcomes[node.Action(action)]] = n
 			}
 		}
+		if hosts := a.rejecting.Load(); hosts != nil && hosts.total > 0 {
+			r.Rejecting = &rejecting{Total: hosts.total}
+			for _, h := range hosts.listed {
+				one := host{Host: h.Host, Since: h.Since}
+				if !h.NextProbe.IsZero() {
+					one.NextProbe = &h.NextProbe
+				}
+				r.Rejecting.Hosts = append(r.Rejecting.Hosts, one)
+			}
+		}
 		answer.Roles = append(answer.Roles, r)
 	}
 	return answer
 }
+
+// seedValue matches a value of the key seed, in TOML of any notation.
+var seedValue = regexp.MustCompile(`(?s)(\bseed["']?[ \t]*=[ \t]*)(""".*?"""|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
+	`[^\s,}\]#]+)`)
+
+// hideSeeds returns the text of a configuration without the values of its seeds, which are secret: they determine the
+// flow labels of Fast CNPs, and the hashes of tables.
+func hideSeeds(config string) string { return seedValue.ReplaceAllString(config, `${1}"(hidden)"`) }
 
 // logStatus logs the state of sources, roles and sinks.
 func (s *server) logStatus() {

@@ -58,7 +58,7 @@ type kernelProgram interface {
 	// preparePacket is called for each packet from other sources of the role, before the role receives it.
 	preparePacket(r node.Role, p *netio.Packet)
 	// applyDecision is called when the role has learned from such a packet. syncRole is called regularly.
-	applyDecision(d *node.Decision, now time.Time)
+	applyDecision(r node.Role, d *node.Decision, now time.Time)
 	syncRole(r node.Role, now time.Time)
 	close()
 }
@@ -67,7 +67,7 @@ type kernelProgram interface {
 type kernelCounts struct {
 	outcomes    [node.ActionRefused + 1]uint64
 	sent        [message.KindUnknownOption + 1]uint64 // by kind
-	rejected    [node.ReasonTrimmed + 1]uint64        // by reason
+	rejected    [node.ReasonUnconfirmed + 1]uint64    // by reason
 	toSink      uint64
 	transmitted uint64 // packets of toSink that left
 	errors      [failures]uint64

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -192,13 +193,14 @@ func TestKernelTranslatorAndAgent(t *testing.T) {
 func TestKernelRejections(t *testing.T) {
 	a, r, _, in := network(t)
 	slowly(t, r)
-	config := readConfig("kernel_rejections")
+	config := readConfig("kernel_rejections") + "probe = \"1h\"\nseed = \"not public\"\n"
 	agent := start(t, r, config)
 	out := raw(t, a)
 	sent := func() float64 { return agent.metric("rocecn_role_sent_total", `kind="fastcnp"`) }
 	marked := func() float64 { return agent.metric("rocecn_role_packets_total", `outcome="marked"`) }
-	wiretest.Await(t, "a rejection", func() bool {
+	wiretest.Await(t, "two rejections", func() bool {
 		sends(t, out, datagram(t, 17))
+		time.Sleep(50 * time.Millisecond) // a Linux host sends no more than one ICMPv6 error in a second, after a few
 		return agent.metric("rocecn_role_packets_total", `outcome="learned"`) > 0
 	})
 	require.Positive(t, sent())
@@ -211,6 +213,14 @@ func TestKernelRejections(t *testing.T) {
 	})
 	require.Equal(t, before, sent())
 	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
+	var status string
+	wiretest.Await(t, "the host in /status", func() bool { // which lists them once a second
+		status = agent.get("/status")
+		return strings.Contains(status, "rejecting")
+	})
+	require.Regexp(t, `"rejecting": \{\s*"total": 1,\s*"hosts": \[\s*\{\s*"host": "2001:db8:1::a",\s*"since": "`,
+		status)
+	require.NotContains(t, status, "not public")
 	agent.reload(t, config+"per_flow = \"1us\"\n") // the rejection stays known
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	wiretest.Await(t, "they are marked", func() bool { // once the queue is long enough
@@ -231,6 +241,29 @@ func TestKernelRejections(t *testing.T) {
 	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="denied"`)
 	require.Equal(t, learned, agent.metric("rocecn_role_packets_total", `outcome="learned"`))
 	require.Zero(t, in.Lost())
+	agent.terminate(t)
+}
+
+// A host that rejects Fast CNPs of the kernel gets another one after a while. Once it accepts them, it gets all.
+func TestKernelProbes(t *testing.T) {
+	a, r, _, _ := network(t)
+	slowly(t, r)
+	agent := start(t, r, readConfig("kernel_rejections"))
+	out := raw(t, a)
+	sent := func() float64 { return agent.metric("rocecn_role_sent_total", `kind="fastcnp"`) }
+	learned := func() float64 { return agent.metric("rocecn_role_packets_total", `outcome="learned"`) }
+	send := func() {
+		for range 5 {
+			sends(t, out, datagram(t, 17))
+		}
+		time.Sleep(50 * time.Millisecond) // a Linux host sends no more than one ICMPv6 error in a second, after a few
+	}
+	wiretest.Await(t, "two rejections", func() bool { send(); return learned() > 0 })
+	was, before := learned(), sent()
+	wiretest.Await(t, "the probe, rejected", func() bool { send(); return learned() > was })
+	require.LessOrEqual(t, sent(), before+10, "few of the packets are answered")
+	a.Run(t, "", "ip6tables", "-A", "OUTPUT", "-p", "icmpv6", "--icmpv6-type", "parameter-problem", "-j", "DROP")
+	wiretest.Await(t, "a probe without an answer", func() bool { send(); return sent() > before+50 })
 	agent.terminate(t)
 }
 

@@ -77,7 +77,7 @@ func (p *translatorProgram) close() { p.Close() }
 func (p *translatorProgram) preparePacket(node.Role, *netio.Packet) {}
 
 // applyDecision makes the next syncRole pass a learned pair to the kernel.
-func (p *translatorProgram) applyDecision(d *node.Decision, _ time.Time) {
+func (p *translatorProgram) applyDecision(_ node.Role, d *node.Decision, _ time.Time) {
 	if d.KnownQP {
 		p.syncedAt = time.Time{}
 	}

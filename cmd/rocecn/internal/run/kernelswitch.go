@@ -19,7 +19,6 @@ import (
 type kernelSwitch struct {
 	fastpath.AnswererConfig
 	senders []kernelSender
-	marks   bool
 }
 
 type kernelSender struct {
@@ -55,7 +54,10 @@ func (f *file) buildKernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
 		return nil, err
 	}
 	c.Self, c.PerFlow, c.FastCNP.CodePoints = k.Self, k.PerFlow, k.CodePoints
-	c.Remember, c.marks = len(r.Agent.Observe) > 0, k.Marks
+	c.Remember, c.LabelKey = len(r.Agent.Observe) > 0, k.Seed
+	if k.Marks {
+		c.AfterProbe = fastpath.Mark
+	}
 	for _, s := range k.Senders {
 		c.senders = append(c.senders, kernelSender{s, choosePolicy(s, k.Marks)})
 	}
@@ -91,22 +93,15 @@ func (c *kernelSwitch) findSender(a netip.Addr) (s kernelSender, ok bool) {
 
 func (c *kernelSwitch) tryOpen() error { return fastpath.TryAnswerer(c.AnswererConfig) }
 
-func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
+func (c *kernelSwitch) open(kernelProgram) (kernelProgram, error) {
 	a, err := fastpath.OpenAnswerer(c.AnswererConfig)
 	if err != nil {
 		return nil, err
 	}
-	p := &switchProgram{Answerer: a, config: c, rejected: map[netip.Addr]time.Time{}}
+	p := &switchProgram{Answerer: a, config: c, rejected: map[netip.Addr]fastpath.Policy{}}
 	for _, s := range c.senders {
 		if err == nil {
 			err = a.SetSender(s.Prefix, s.policy)
-		}
-	}
-	if before, ok := last.(*switchProgram); ok {
-		for host, until := range before.rejected {
-			if err == nil {
-				err = p.setIncapable(host, until)
-			}
 		}
 	}
 	if err != nil {
@@ -116,20 +111,19 @@ func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
 	return p, nil
 }
 
-// switchProgram is a running switch in the kernel.
+// switchProgram is a running switch in the kernel. The role has the hosts that reject Fast CNPs; the kernel follows it.
 type switchProgram struct {
 	*fastpath.Answerer
 	config   *kernelSwitch
-	rejected map[netip.Addr]time.Time // hosts that have rejected Fast CNPs, and the end of that state
+	rejected map[netip.Addr]fastpath.Policy // policies of hosts that reject Fast CNPs
 	frame    rocev2.Frame
 }
 
-// A host may reject a Fast CNP that was sent at most rejectTime ago. It then counts as incapable for rejectedFor,
-// as in package congested. The kernel gets at most maxRejected such hosts.
+// The kernel gets at most maxRejected hosts that reject Fast CNPs, which keeps room for the configured prefixes. A host
+// may quote a Fast CNP that was sent at most quoteTime ago, as in package congested.
 const (
-	rejectTime  = time.Minute
-	rejectedFor = time.Hour
 	maxRejected = 1 << 14
+	quoteTime   = 5 * time.Second
 )
 
 func (p *switchProgram) watchPorts() error { return p.Watch(p.config.Ports) }
@@ -145,33 +139,56 @@ func (p *switchProgram) preparePacket(r node.Role, packet *netio.Packet) {
 		octets[0] != wire.ICMPv6ParameterProblem {
 		return
 	}
-	if quoted := octets[wire.ICMPv6Size:]; p.HasSent(quoted, rejectTime) {
-		role.RecordSent(quoted, 0, packet.Time)
+	quoted := octets[wire.ICMPv6Size:]
+	if !p.HasSent(quoted, quoteTime) {
+		return
+	}
+	p.findProbes(role, packet.Time) // this may be the rejection of one
+	role.RecordSent(quoted, 0, packet.Time)
+}
+
+// findProbes tells the role which probes the kernel has sent.
+func (p *switchProgram) findProbes(role *roles.Switch, now time.Time) {
+	for host, policy := range p.rejected {
+		if policy == fastpath.Probe && p.HasProbed(host) {
+			p.rejected[host] = p.config.AfterProbe
+			role.RecordProbe(host, 0, now)
+		}
 	}
 }
 
 // applyDecision passes a host that has rejected a Fast CNP to the kernel.
-func (p *switchProgram) applyDecision(d *node.Decision, now time.Time) {
-	if len(p.rejected) < maxRejected {
-		_ = p.setIncapable(d.Flow.Src, now.Add(rejectedFor)) // the limit keeps room in the map
-	}
+func (p *switchProgram) applyDecision(r node.Role, _ *node.Decision, now time.Time) {
+	p.syncRole(r, now)
 }
 
-// setIncapable sets the policy for a host that does not understand Fast CNPs.
-func (p *switchProgram) setIncapable(host netip.Addr, until time.Time) error {
-	s, ok := p.config.findSender(host)
+// syncRole passes to the kernel which hosts get no Fast CNPs, and which get a probe.
+func (p *switchProgram) syncRole(r node.Role, now time.Time) {
+	role, ok := r.(*roles.Switch)
 	if !ok {
-		return nil
+		return
 	}
-	p.rejected[host] = until
-	s.Capable = congested.Incapable
-	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), choosePolicy(s.KernelSender, p.config.marks))
-}
-
-// syncRole removes expired rejections.
-func (p *switchProgram) syncRole(_ node.Role, now time.Time) {
-	for host, until := range p.rejected {
-		if now.Before(until) {
+	p.findProbes(role, now)
+	wanted := map[netip.Addr]fastpath.Policy{}
+	for h := range role.Rejections(now) {
+		s, ok := p.config.findSender(h.Host)
+		if !ok || s.Method != congested.MethodFastCNP || len(wanted) == maxRejected {
+			continue
+		}
+		policy := p.config.AfterProbe
+		if !h.NextProbe.IsZero() && !h.NextProbe.After(now) {
+			policy = fastpath.Probe
+		}
+		wanted[h.Host] = policy
+	}
+	for host, policy := range wanted {
+		if before, ok := p.rejected[host]; !ok || before != policy {
+			_ = p.SetSender(netip.PrefixFrom(host, host.BitLen()), policy) // maxRejected keeps room in the map
+			p.rejected[host] = policy
+		}
+	}
+	for host := range p.rejected {
+		if _, ok := wanted[host]; ok {
 			continue
 		}
 		delete(p.rejected, host)

@@ -164,7 +164,7 @@ func (p *shaperProgram) readCounts() kernelCounts { return kernelCounts{} }
 
 func (p *shaperProgram) preparePacket(node.Role, *netio.Packet) {}
 
-func (p *shaperProgram) applyDecision(*node.Decision, time.Time) {}
+func (p *shaperProgram) applyDecision(node.Role, *node.Decision, time.Time) {}
 
 // syncRole passes the orders of the role to the kernel, and the octets sent by flows to the role.
 func (p *shaperProgram) syncRole(r node.Role, now time.Time) {

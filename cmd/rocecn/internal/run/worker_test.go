@@ -131,6 +131,22 @@ func TestQueueGone(t *testing.T) {
 	require.Empty(t, p.listQueues())
 }
 
+// /status shows the configuration without the values of seeds, however they are written.
+func TestHideSeeds(t *testing.T) {
+	for _, c := range []struct{ name, config, want string }{
+		{"number", "seed = 17 # mine\nself = [\"192.0.2.1\"]", "seed = \"(hidden)\" # mine\nself = [\"192.0.2.1\"]"},
+		{"text", `seed = "a \" b"`, `seed = "(hidden)"`},
+		{"literal", `seed='a"b'`, `seed="(hidden)"`},
+		{"lines", "seed = \"\"\"a\nb\"\"\"\nx = 1", "seed = \"(hidden)\"\nx = 1"},
+		{"literal lines", "seed = '''a\nb'''\nx = 1", "seed = \"(hidden)\"\nx = 1"},
+		{"inline table", `switch = { seed = 5, enabled = true }`, `switch = { seed = "(hidden)", enabled = true }`},
+		{"dotted, quoted key", `switch."seed" = 5`, `switch."seed" = "(hidden)"`},
+		{"none", "self = [\"192.0.2.1\"]", "self = [\"192.0.2.1\"]"},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, hideSeeds(c.config)) })
+	}
+}
+
 // Lists of /status are lists also if they are empty.
 func TestStatusOfNothing(t *testing.T) {
 	for _, config := range []string{"", "[role.border]\nenabled = true\ninstall = \"nft\""} {

@@ -3,6 +3,7 @@ package fastpath
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/tc"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -42,7 +44,7 @@ type Answerer struct {
 		Answer   *ebpf.Program `ebpf:"answer"`
 		Ports    *ebpf.Map     `ebpf:"ports"`
 		Senders  *ebpf.Map     `ebpf:"senders"`
-		Flows    *ebpf.Map     `ebpf:"flows"`
+		Sent     *ebpf.Map     `ebpf:"sent"`
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
 	config AnswererConfig
@@ -109,8 +111,10 @@ func (a *Answerer) loadPrograms(c *AnswererConfig) error {
 	a.token = binary.NativeEndian.Uint32(token[:]) | 1
 	if err := bpf.Set(spec, map[string]any{
 		"namespace": namespace, "loopback": uint32(loopback.Index), "token": a.token,
-		"intervals": c.PerFlow, "remember": c.Remember, "fixed_port": c.FastCNP.Carriage.SrcPort != 0,
-		"fast_cnp": t.packet, "icrc": t.sum, "tables": t.tables,
+		"intervals": c.PerFlow, "remember": c.Remember, "label_key": expandLabelKey(c.LabelKey),
+		"after_probe": uint32(c.AfterProbe),
+		"fixed_port":  c.FastCNP.Carriage.SrcPort != 0,
+		"fast_cnp":    t.packet, "icrc": t.sum, "tables": t.tables,
 	}); err != nil {
 		return err
 	}
@@ -118,6 +122,18 @@ func (a *Answerer) loadPrograms(c *AnswererConfig) error {
 		return err
 	}
 	return a.SetSender(netip.PrefixFrom(netip.IPv4Unspecified(), 0), Nothing) // ::/0 includes IPv4-mapped addresses
+}
+
+// expandLabelKey returns the key of the kernel's flow labels, which a key of 64 bits determines. A key of 0 stands for
+// a random one.
+func expandLabelKey(key uint64) (words [2]uint64) {
+	var octets [16]byte
+	rand.Read(octets[:])
+	if key != 0 {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("flow labels"), key))
+		copy(octets[:], sum[:])
+	}
+	return [2]uint64{binary.NativeEndian.Uint64(octets[:]), binary.NativeEndian.Uint64(octets[8:])}
 }
 
 // attachTracing attaches the programs that record queue depths.
@@ -261,6 +277,13 @@ func (a *Answerer) SetSender(prefix netip.Prefix, p Policy) error {
 	return a.objects.Senders.Put(key, uint32(p))
 }
 
+// HasProbed reports whether the kernel has sent a Fast CNP under the policy Probe of a host.
+func (a *Answerer) HasProbed(host netip.Addr) bool {
+	key, err := lpmKey(netip.PrefixFrom(host, host.BitLen()))
+	var p uint32
+	return err == nil && a.objects.Senders.Lookup(key, &p) == nil && Policy(p) != Probe
+}
+
 // RemoveSender removes the policy of a prefix.
 func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	key, err := lpmKey(prefix)
@@ -270,45 +293,61 @@ func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	return ignoreMissing(a.objects.Senders.Delete(key))
 }
 
-// HasSent reports whether an IPv6 packet is the latest Fast CNP about its flow, sent by the kernel within the
-// given time. It ignores traffic class, flow label and hop limit, which may change on the path. It knows Fast CNPs
-// of flows with a limit; with AnswererConfig.Remember it knows those of the last 65,536 flows.
+// HasSent reports whether an IPv6 packet is a Fast CNP that the kernel sent within the given time. It ignores
+// traffic class and hop limit, which may change on the path. With AnswererConfig.Remember it knows the last 65,536 of
+// them.
 func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
 	var p, about rocev2.Packet
 	if p.DecodeIP(ip) != nil || len(ip) != fastCNPSize {
 		return false
 	}
-	n, err := fastcnp.FromPacket(&p, a.config.FastCNP.CodePoints)
+	config := a.config.FastCNP
+	config.Carriage.FlowLabel = wire.FlowLabel(ip)
+	var s sentFastCNP
+	if a.objects.Sent.Lookup(sentKey{p.Dst, config.Carriage.FlowLabel}, &s) != nil ||
+		bpf.Monotonic()-int64(s.at) > int64(within) {
+		return false
+	}
+	about.Src, about.Dst, about.SrcPort = p.Dst, s.original, s.port
+	about.BTH.DestQP, about.BTH.PKey = s.qp, s.pKey
+	want, _, err := fastcnp.AppendFor(nil, &about, a.config.Self, nil, config)
 	if err != nil {
 		return false
 	}
-	k := n.FlowKey()
-	var last lastFastCNP
-	if a.objects.Flows.Lookup(Pair{Host: k.Src, Receiver: k.Dst, ReceiverQP: k.DestQP}, &last) != nil ||
-		bpf.Monotonic()-int64(last.at) > int64(within) {
-		return false
-	}
-	about.Src, about.Dst, about.SrcPort = k.Src, k.Dst, last.port
-	about.BTH.DestQP, about.BTH.PKey = k.DestQP, last.pKey
-	want, _, err := fastcnp.AppendFor(nil, &about, a.config.Self, nil, a.config.FastCNP)
-	const length, hopLimit, addresses = 4, 7, 8
-	return err == nil && bytes.Equal(want[length:hopLimit], ip[length:hopLimit]) &&
-		bytes.Equal(want[addresses:], ip[addresses:])
+	got := slices.Clone(ip)
+	wire.SetTrafficClass(got, wire.TrafficClass(want))
+	const hopLimit = 7
+	got[hopLimit] = want[hopLimit]
+	return bytes.Equal(want, got)
 }
 
-// lastFastCNP is the latest Fast CNP about a flow: struct told of answer.bpf.c.
-type lastFastCNP struct {
+// A sentKey is struct sent_key of answer.bpf.c.
+type sentKey struct {
+	host  netip.Addr
+	label uint32
+}
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (k sentKey) MarshalBinary() ([]byte, error) {
+	return binary.BigEndian.AppendUint32(k.host.AsSlice(), k.label), nil
+}
+
+// A sentFastCNP is struct sent of answer.bpf.c.
+type sentFastCNP struct {
 	at         uint64 // on the clock of bpf.Monotonic
+	original   netip.Addr
+	qp         uint32
 	port, pKey uint16
 }
 
 // UnmarshalBinary implements encoding.BinaryUnmarshaler.
-func (t *lastFastCNP) UnmarshalBinary(b []byte) error {
-	if len(b) != 16 {
-		return errors.New("fastpath: not 16 octets")
+func (s *sentFastCNP) UnmarshalBinary(b []byte) error {
+	if len(b) != 32 {
+		return errors.New("fastpath: not 32 octets")
 	}
-	t.at = binary.NativeEndian.Uint64(b)
-	t.port, t.pKey = binary.BigEndian.Uint16(b[8:]), binary.BigEndian.Uint16(b[10:])
+	s.at, s.original = binary.NativeEndian.Uint64(b), netip.AddrFrom16([16]byte(b[8:]))
+	s.qp, s.port, s.pKey = binary.BigEndian.Uint32(b[24:]), binary.BigEndian.Uint16(b[28:]),
+		binary.BigEndian.Uint16(b[30:])
 	return nil
 }
 
@@ -357,5 +396,5 @@ func (a *Answerer) Close() (err error) {
 	a.ports, a.links = nil, nil
 	o := &a.objects
 	return errors.Join(err, o.Enqueue.Close(), o.Dequeue.Close(), o.Reset.Close(), o.Egress.Close(), o.Answer.Close(),
-		o.Ports.Close(), o.Senders.Close(), o.Flows.Close(), o.Counters.Close())
+		o.Ports.Close(), o.Senders.Close(), o.Sent.Close(), o.Counters.Close())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -164,14 +165,21 @@ func load(t *testing.T, c AnswererConfig) *Answerer {
 	return a
 }
 
+// unlabelled returns an IPv6 packet with flow label 0.
+func unlabelled(packet []byte) []byte {
+	b := bytes.Clone(packet)
+	b[1], b[2], b[3] = b[1]&0xF0, 0, 0
+	return b
+}
+
 const (
 	goOn     uint32 = 0xFFFFFFFF
 	redirect uint32 = 7
 )
 
 // For random packets and every configuration, the kernel decides as the role does, and makes the same Fast CNPs as
-// fastcnp.AppendFor, octet for octet. The exceptions are contents that the program does not evaluate: invalid
-// headers after the BTH, and segments left in a Routing header.
+// fastcnp.AppendFor, octet for octet except the flow label. Other exceptions are contents that the program does not
+// evaluate: invalid headers after the BTH, and segments left in a Routing header. A trimmed packet is broken for it.
 func TestAnswererIsTheRole(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -189,7 +197,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 			a := load(t, AnswererConfig{FastCNP: c.cfg})
 			role := newRole(t, c.cfg)
 			r := rand.New(rand.NewPCG(25, 2))
-			sent := 0
+			sent, labels := 0, map[uint32]bool{}
 			for i := range 3000 {
 				ip := random(t, r)
 				before := a.Counters()
@@ -199,7 +207,7 @@ func TestAnswererIsTheRole(t *testing.T) {
 				var f rocev2.Frame
 				f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 				want, d := role.Receive(nil, &f, node.Event{Now: time.Unix(int64(i), 0)})
-				if d.Reason == node.ReasonBroken {
+				if d.Reason == node.ReasonBroken || d.Reason == node.ReasonTrimmed {
 					continue
 				}
 				marked := bytes.Clone(ip)
@@ -223,11 +231,15 @@ func TestAnswererIsTheRole(t *testing.T) {
 				}
 				verdict, out = run(t, a.objects.Answer, ethernet(ip), &skb{Mark: a.token})
 				require.Equal(t, redirect, verdict, "%+v: %x", a.Counters(), ip)
-				require.Equal(t, want, out[14:], "%x", ip)
+				label := wire.FlowLabel(out[14:])
+				require.NotZero(t, label)
+				labels[label] = true
+				require.Equal(t, unlabelled(want), unlabelled(out[14:]), "%x", ip)
 				sent++
 				require.EqualValues(t, sent, a.Counters().Sent)
 			}
 			require.Greater(t, sent, 500)
+			require.Greater(t, len(labels), sent-20)
 			n := a.Counters()
 			for _, counter := range []uint64{n.Acknowledgement, n.Notification, n.NoMethod, n.OwnAddress, n.Address,
 				n.Routed, n.NotCapable, n.MarkedOnly, n.Marked} {

@@ -50,6 +50,7 @@ const (
 	NotifyAndMark        // for senders of unknown capability
 	Notify               // for senders that understand Fast CNPs
 	Mark                 // for senders that do not
+	Probe                // for the prefix of one host: one Fast CNP, then AfterProbe
 )
 
 // A Port is an Ethernet interface with the queue depths, in bytes, at which the level of congestion changes.
@@ -68,9 +69,14 @@ type AnswererConfig struct {
 	// PerFlow is, by level, the shortest time between two Fast CNPs about a flow, which is identified by its
 	// addresses and destination queue pair. 0 sets no limit.
 	PerFlow [level.Max + 1]time.Duration
-	// Remember makes HasSent know Fast CNPs of all flows, also at levels without a limit.
+	// Remember makes HasSent know the Fast CNPs that were sent.
 	Remember bool
-	// FastCNP configures Fast CNPs. They always have option 1, and no UDP checksum.
+	// AfterProbe is the policy of a host after its probe: Mark, also for the packet that is answered, or Nothing.
+	AfterProbe Policy
+	// LabelKey is the key of the flow labels, which differ from one Fast CNP to the next. 0 stands for a random key.
+	LabelKey uint64
+	// FastCNP configures Fast CNPs. They always have option 1, no UDP checksum, and a
+	// flow label by LabelKey instead of that of Carriage.
 	FastCNP fastcnp.Config
 }
 

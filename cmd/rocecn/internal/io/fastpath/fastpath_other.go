@@ -26,6 +26,9 @@ func (*Answerer) SetSender(netip.Prefix, Policy) error { return errors.ErrUnsupp
 // RemoveSender returns errors.ErrUnsupported.
 func (*Answerer) RemoveSender(netip.Prefix) error { return errors.ErrUnsupported }
 
+// HasProbed returns false.
+func (*Answerer) HasProbed(netip.Addr) bool { return false }
+
 // HasSent returns false.
 func (*Answerer) HasSent([]byte, time.Duration) bool { return false }
 

@@ -76,46 +76,65 @@ func TestAnswererPerFlowByLevel(t *testing.T) {
 	}
 }
 
-// HasSent recognizes the last Fast CNP of each flow for a while, except for traffic class, flow label and hop
-// limit.
+// HasSent recognizes each Fast CNP for a while, except for traffic class and hop limit.
 func TestAnswererHasSent(t *testing.T) {
 	onNode(t)
 	for _, c := range []AnswererConfig{
-		{Remember: true}, {PerFlow: all(time.Nanosecond)},
+		{Remember: true}, {Remember: true, PerFlow: all(time.Nanosecond), LabelKey: 5},
 		{Remember: true, FastCNP: fastcnp.Config{Carriage: rocev2.Carriage{SrcPort: 4321, HopLimit: 9}}},
 	} {
 		a := load(t, c)
 		answer := func(packet []byte) []byte {
-			var about rocev2.Packet
-			require.NoError(t, about.DecodeIP(packet))
-			ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, c.FastCNP)
-			require.NoError(t, err)
-			return ip
+			_, out := run(t, a.objects.Answer, ethernet(packet), &skb{Mark: a.token})
+			return out[14:]
 		}
 		packet := data(t, sender, 0x123456, 8)
 		ip := answer(packet)
-		require.False(t, a.HasSent(ip, time.Hour), "not yet")
-		_, _ = run(t, a.objects.Egress, ethernet(packet), nil)
 		require.True(t, a.HasSent(ip, time.Hour))
 		require.False(t, a.HasSent(ip, 0))
 		for at := range ip {
-			ip[at] ^= 1
-			require.Equal(t, at < 4 || at == 7, a.HasSent(ip, time.Hour), at)
-			ip[at] ^= 1
+			for _, bit := range []byte{1, 1 << 7} {
+				ip[at] ^= bit
+				ignored := at == 0 && bit == 1 || at == 1 && bit == 1<<7 || at == 7
+				require.Equal(t, ignored, a.HasSent(ip, time.Hour), at)
+				ip[at] ^= bit
+			}
 			require.False(t, a.HasSent(ip[:at], time.Hour))
 		}
-		other := data(t, sender, 0x123456, 8, func(p *rocev2.Packet) { p.SrcPort, p.BTH.PKey = 5, 0x8001 })
-		_, _ = run(t, a.objects.Egress, ethernet(other), nil)
-		require.True(t, a.HasSent(answer(other), time.Hour))
-		require.False(t, a.HasSent(ip, time.Hour), "the flow has had another one")
+		other := answer(data(t, sender, 0x123456, 8, func(p *rocev2.Packet) { p.SrcPort, p.BTH.PKey = 5, 0x8001 }))
+		require.True(t, a.HasSent(other, time.Hour))
+		require.True(t, a.HasSent(answer(packet), time.Hour))
+		require.True(t, a.HasSent(ip, time.Hour), "the flow has had others since")
 	}
 	a := load(t, AnswererConfig{})
-	_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
-	var about rocev2.Packet
-	require.NoError(t, about.DecodeIP(data(t, sender, 1, 0)))
-	ip, _, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
-	require.NoError(t, err)
-	require.False(t, a.HasSent(ip, time.Hour), "nothing is remembered")
+	_, out := run(t, a.objects.Answer, ethernet(data(t, sender, 1, 0)), &skb{Mark: a.token})
+	require.False(t, a.HasSent(out[14:], time.Hour), "nothing is remembered")
+}
+
+// A host with the policy Probe gets one Fast CNP, and then has the policy AfterProbe.
+func TestAnswererProbe(t *testing.T) {
+	onNode(t)
+	for _, c := range []struct {
+		name  string
+		after Policy
+		want  Answered
+	}{
+		{"marks", Mark, Answered{Congested: 3, Copied: 1, MarkedOnly: 2, Marked: 3}},
+		{"never marks", Nothing, Answered{Congested: 3, Copied: 1, NoMethod: 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onNode(t)
+			a := load(t, AnswererConfig{AfterProbe: c.after})
+			require.NoError(t, a.SetSender(netip.PrefixFrom(sender, 128), Probe))
+			require.False(t, a.HasProbed(sender))
+			for range 3 {
+				_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
+				require.True(t, a.HasProbed(sender))
+			}
+			require.Equal(t, c.want, a.Counters())
+			require.False(t, a.HasProbed(self), "no policy of its own")
+		})
+	}
 }
 
 // A node without an IPv6 address marks, and rejects policies with Fast CNPs.

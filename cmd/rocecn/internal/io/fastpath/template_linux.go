@@ -32,6 +32,7 @@ func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, 
 		return nil, errChecksum
 	}
 	t = new(fastCNPTemplate)
+	c.Carriage.FlowLabel = 0 // the kernel draws one for each packet
 	var p rocev2.Packet
 	p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
 	if _, _, err = fastcnp.AppendFor(t.packet[:0], &p, self, nil, c); err != nil {

@@ -36,10 +36,12 @@ enum {
 	MAX_PORTS = 1024,
 	MAX_SENDERS = 1 << 16, /* prefixes */
 	MAX_FLOWS = 1 << 16,
+	MAX_SENT = 1 << 16, /* Fast CNPs */
 };
 
-/* Offsets in a Fast CNP of the octets from the congested packet. */
+/* Offsets in a Fast CNP of its flow label and of the octets from the congested packet. */
 enum {
+	AT_LABEL = 1,
 	AT_DESTINATION = 24,
 	AT_ORIGINAL = 44,
 	AT_PORT = 64,
@@ -63,7 +65,9 @@ volatile const __u32 namespace;	    /* inode number of the network namespace */
 volatile const __u32 loopback;	    /* its interface index */
 volatile const __u32 token;	    /* mark of copies on their way to answer */
 volatile const __u64 intervals[LEVELS + 1]; /* by level: least ns between two Fast CNPs about a flow; 0: no limit */
-volatile const __u8 remember;	    /* remember flows without a limit as well */
+volatile const __u8 remember;	    /* remember Fast CNPs in the map sent */
+volatile const __u32 after_probe;   /* policy of a sender after its probe: MARK or NOTHING */
+volatile const __u64 label_key[2];  /* key of the flow labels of Fast CNPs */
 volatile const __u8 fixed_port;	    /* use the source port of the template */
 volatile const __u8 __attribute__((aligned(8))) fast_cnp[FAST_CNP]; /* with zeros for octets of the congested packet */
 volatile const __u32 icrc;		    /* of the template */
@@ -89,6 +93,7 @@ enum policy {
 	NOTIFY_AND_MARK, /* for senders of unknown capability */
 	NOTIFY,		 /* for senders that understand Fast CNPs: FAST section 4 forbids to mark as well */
 	MARK,		 /* for senders that do not */
+	PROBE,		 /* for one packet as for senders of unknown capability, then after_probe */
 };
 
 struct prefix {
@@ -109,19 +114,33 @@ struct flow {
 	__u32 qp;
 };
 
-/* The last Fast CNP about a flow. */
-struct told {
-	__u64 at; /* ns since boot */
-	__be16 port, pkey;
-	__u32 unused;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_FLOWS);
 	__type(key, struct flow);
-	__type(value, struct told);
+	__type(value, __u64); /* time of the last Fast CNP about the flow, ns since boot */
 } flows SEC(".maps");
+
+/* A Fast CNP by its destination and flow label. */
+struct sent_key {
+	__u32 host[4];
+	__be32 label;
+};
+
+/* Its other octets that are not in the template. */
+struct sent {
+	__u64 at; /* ns since boot */
+	__u32 original[4];
+	__be32 qp;
+	__be16 port, pkey;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_SENT);
+	__type(key, struct sent_key);
+	__type(value, struct sent);
+} sent SEC(".maps");
 
 /*
  * Counters. Each congested RoCEv2 packet counts in CONGESTED and in one of BROKEN_PACKET to
@@ -251,23 +270,21 @@ static __always_inline __u32 level_of(struct port *port)
 static __always_inline int ready(const struct packet *p, __u32 level)
 {
 	__u64 interval = intervals[level & 7];
-	struct told *last, now = {};
+	__u64 *last, now;
 	struct flow flow;
 
-	if (!interval && !remember)
+	if (!interval)
 		return 1;
 	__builtin_memcpy(flow.src, p->src, sizeof(flow.src));
 	__builtin_memcpy(flow.dst, p->dst, sizeof(flow.dst));
 	flow.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
-	now.at = bpf_ktime_get_ns();
-	now.port = p->udp.src;
-	now.pkey = p->bth.pkey;
+	now = bpf_ktime_get_ns();
 	last = bpf_map_lookup_elem(&flows, &flow);
 	if (!last) {
 		bpf_map_update_elem(&flows, &flow, &now, BPF_ANY);
 		return 1;
 	}
-	if (now.at - last->at < interval)
+	if (now - *last < interval)
 		return 0;
 	*last = now;
 	return 1;
@@ -317,6 +334,17 @@ static __always_inline enum policy policy_of(const struct packet *p)
 		return NOTHING;
 	}
 	return *policy;
+}
+
+/* take_probe reports whether a packet is the one that is answered under the policy PROBE. */
+static __always_inline int take_probe(const struct packet *p)
+{
+	struct prefix sender = { .length = 128 };
+	__u32 *policy;
+
+	__builtin_memcpy(sender.address, p->src, sizeof(sender.address));
+	policy = bpf_map_lookup_elem(&senders, &sender);
+	return policy && __sync_val_compare_and_swap(policy, PROBE, after_probe) == PROBE;
 }
 
 /* mark marks a packet if it is ECN-capable. */
@@ -375,6 +403,8 @@ int egress(struct __sk_buff *skb)
 		count(ADDRESS);
 	} else if (!ready(&p, level)) {
 		count(LIMITED);
+	} else if (policy == PROBE && !take_probe(&p)) {
+		count(LIMITED); /* another packet was the probe */
 	} else {
 		was = skb->mark;
 		skb->mark = token;
@@ -382,7 +412,7 @@ int egress(struct __sk_buff *skb)
 		skb->mark = was;
 	}
 	/* A sender that only supports ECN needs the mark, also if there is no Fast CNP. */
-	if (policy == NOTIFY_AND_MARK)
+	if (policy == NOTIFY_AND_MARK || (policy == PROBE && after_probe == MARK))
 		mark(skb);
 	return TC_ACT_UNSPEC;
 }
@@ -419,6 +449,70 @@ static __always_inline __u32 put(__u8 *to, const void *octets, int n, int table)
 		sum ^= tables[table + i][from[i]];
 	}
 	return sum;
+}
+
+#define ROTATE(x, n) ((x) << (n) | (x) >> (64 - (n)))
+
+/* round is SipRound. */
+static __always_inline void sip_round(__u64 v[4])
+{
+	v[0] += v[1];
+	v[1] = ROTATE(v[1], 13) ^ v[0];
+	v[0] = ROTATE(v[0], 32);
+	v[2] += v[3];
+	v[3] = ROTATE(v[3], 16) ^ v[2];
+	v[0] += v[3];
+	v[3] = ROTATE(v[3], 21) ^ v[0];
+	v[2] += v[1];
+	v[1] = ROTATE(v[1], 17) ^ v[2];
+	v[2] = ROTATE(v[2], 32);
+}
+
+/*
+ * new_label returns a flow label that only nodes on the path of the Fast CNP can know, by SipHash-2-4 of the time and a
+ * random number.
+ */
+static __always_inline __be32 new_label(void)
+{
+	__u64 words[] = { bpf_ktime_get_ns(), (__u64)bpf_get_smp_processor_id() << 32 | bpf_get_prandom_u32(),
+			  16ULL << 56 }; /* the last has the length */
+	__u64 v[] = { label_key[0] ^ 0x736F6D6570736575, label_key[1] ^ 0x646F72616E646F6D,
+		      label_key[0] ^ 0x6C7967656E657261, label_key[1] ^ 0x7465646279746573 };
+
+#pragma unroll
+	for (int i = 0; i < 3; i++) {
+		v[3] ^= words[i];
+		sip_round(v);
+		sip_round(v);
+		v[0] ^= words[i];
+	}
+	v[2] ^= 0xFF;
+	sip_round(v);
+	sip_round(v);
+	sip_round(v);
+	sip_round(v);
+	return bpf_htonl((v[0] ^ v[1] ^ v[2] ^ v[3]) % 0xFFFFF + 1);
+}
+
+/* put_label sets the flow label of a Fast CNP, which the ICRC does not cover, and remembers the Fast CNP. */
+static __always_inline void put_label(__u8 *fast_cnp, const struct packet *p)
+{
+	__be32 label = new_label();
+	struct sent_key key = { .label = label };
+	struct sent now = {};
+
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		fast_cnp[AT_LABEL + i] |= ((const __u8 *)&label)[1 + i]; /* the template has label 0 */
+	if (!remember)
+		return;
+	__builtin_memcpy(key.host, p->src, sizeof(key.host));
+	__builtin_memcpy(now.original, p->dst, sizeof(now.original));
+	now.at = bpf_ktime_get_ns();
+	now.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
+	now.port = p->udp.src;
+	now.pkey = p->bth.pkey;
+	bpf_map_update_elem(&sent, &key, &now, BPF_ANY);
 }
 
 /* A Fast CNP as words, by which it is copied. */
@@ -477,6 +571,7 @@ int answer(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	build(&f, &p);
+	put_label(f.octets, &p);
 	/*
 	 * A packet that left by a VLAN still has its tag, but the Fast CNP leaves by another
 	 * interface.
