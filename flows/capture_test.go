@@ -215,6 +215,26 @@ func TestEachTwice(t *testing.T) {
 	}
 }
 
+// Other traffic before the packets does not hide that each of them comes twice.
+func TestTwiceAfterOtherTraffic(t *testing.T) {
+	made := traffic.Generate(3, traffic.Options{Clean: true, Connections: 3})
+	table := New(Config{})
+	for n := range uint64(2 * maxUndecided) {
+		table.Observe(&Packet{kind: otherTraffic}, n+1, made.Frames[0].Time)
+	}
+	var d Decoder
+	var p Packet
+	for i, f := range doubled(made, 300) {
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(2*maxUndecided+i+1), f.Time)
+	}
+	got := table.Snapshot()
+	require.True(t, got.Capture.EachTwice)
+	for _, f := range got.Flows {
+		require.Zero(t, f.PSN.Retransmitted)
+	}
+}
+
 // Retransmissions are no copies: the capture may have each request twice for that reason, but not each
 // packet, and not within 1 ms.
 func TestNotEachTwice(t *testing.T) {

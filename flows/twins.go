@@ -67,6 +67,8 @@ func (p *Packet) hashTwin() uint64 {
 func (t *Table) observeTwins(p *Packet, frame uint64, at int64) {
 	w := &t.capture.twins
 	switch {
+	case !w.decided && len(w.waiting) == 0 && p.hashTwin() == 0:
+		t.observePacket(p, frame, at) // before any packet that can be compared
 	case !w.decided:
 		w.wait(p, frame, at)
 		if n := len(w.waiting); n >= undecidedStep && n&(n-1) == 0 {
@@ -138,7 +140,7 @@ func (t *Table) processTwins(end bool) {
 	}
 	end = end || len(w.waiting) >= maxUndecided
 	switch {
-	case end && compared < minTwins && len(w.waiting) < maxUndecided: // still undecided
+	case end && compared < minTwins: // still undecided
 	case end, compared >= soonTwins, compared >= minTwins && 2*twinned < compared:
 		w.decided, w.on = true, compared >= minTwins && 10*twinned >= 9*compared
 	default:
