@@ -36,8 +36,8 @@ type EdgeToEdge struct {
 	Type       E2EType // set of the fields below that are present
 	Sequence64 uint64  // bit 0
 	Sequence32 uint32  // bit 1
-	Seconds    uint32  // bit 2: time of entry into the IOAM domain, see [EdgeToEdge.Time]
-	Fraction   uint32  // bit 3: its fraction of a second
+	Seconds    uint32  // bit 2: time of entry into the IOAM domain, in seconds of the namespace's TimeFormat
+	Fraction   uint32  // bit 3: fraction of a second of that time, in the unit of the TimeFormat
 	Rest       []byte  // remaining octets, the fields of bits 4 to 15; aliases the packet
 }
 

@@ -1,14 +1,16 @@
-// Package reaction is the reaction point: the algorithms by which a sender's queue pair slows down when it is
-// notified, and speeds up again.
-//
-// The drafts leave this open. The package has:
+// Package reaction is the reaction point of a sender: the algorithms by which a
+// queue pair reduces its rate after a notification, and increases it again. The
+// drafts leave them open. The package has three, for a program that paces its
+// queue pairs, or a simulation:
 //
 //	[DCQCN]  reacts to the arrival of a CNP or Fast CNP, not to its content
 //	[HPCC]   reacts to the state of the ports of the path, in acknowledgements or in the trace of a Fast CNP
-//	[Brake]  reacts to PPFC, on top of either
+//	[Brake]  limits the rate of either as a PPFC requests
 //
-// The input is the decisions of package sender, the number of octets sent, and the time. The output is a rate, and
-// the time of its next change.
+// Each gets the decisions of package sender, the number of octets sent, and the
+// time, and returns a rate and the time of its next change. A [Table] applies
+// them to all flows of a host. Nothing here has a clock: every call has the
+// time of its event, and Next returns the time of the next update.
 //
 // DCQCN is that of Zhu et al., "Congestion Control for Large-Scale RDMA
 // Deployments", SIGCOMM 2015:
@@ -19,12 +21,11 @@
 //	      │     notified
 //	      └──────────────────────────────────── time, octets sent
 //
-// There is no single DCQCN: [PaperDCQCN] has the parameters of the paper, [ConnectX] those that
-// a vendor documents for its network cards. Rates are whole numbers of bits a second and α is a fraction of 32 bits,
-// so that the same input gives the same rates on every machine.
-//
-// A [DCQCN] is shared by the queue pairs of a port, a [DCQCNFlow] is the state of one. Neither has a clock: every
-// call has the time of its event, and Next returns the time of the next update.
+// [PaperDCQCN] has the parameters of the paper, [ConnectX] those that a vendor
+// documents for its network cards. A [DCQCN] has the parameters of all queue
+// pairs of a port, a [DCQCNFlow] the state of one queue pair. Rates are whole
+// numbers of bits a second and α is a fraction of 32 bits, so the same input
+// gives the same rates on every machine.
 //
 // Experimental: this package may change in a minor release.
 package reaction
@@ -35,8 +36,8 @@ import (
 	"time"
 )
 
-// DCQCNConfig is the configuration. The zero DCQCNConfig is off: rates stay at Line. Rates are in bits a second, 2^50
-// at most.
+// DCQCNConfig has the parameters of DCQCN, with their names in the paper. Rates
+// are in bits a second, at most 2^50. If it is not Enabled, rates stay at Line.
 type DCQCNConfig struct {
 	Enabled bool
 	Line    uint64 // the rate of the port, at which each flow starts
@@ -52,16 +53,16 @@ type DCQCNConfig struct {
 	AlphaTimer   time.Duration
 	AlphaByTimer bool
 
-	// Gate is the least time between two cuts. A notification that comes earlier
-	// cuts when the gate opens. 0: each one cuts.
+	// Gate is the shortest time between two cuts. A notification that arrives earlier
+	// cuts the rate when Gate has passed. With 0 each notification cuts.
 	Gate time.Duration
 
-	// KeepTarget: a cut that follows another one, without a stage of Timer
-	// between them, does not set the target rate again.
+	// KeepTarget keeps the target rate at a cut that follows another one without a
+	// complete stage of Timer between them.
 	KeepTarget bool
 
-	// Timer and ByteCounter end a stage each: after that long, and after that
-	// many octets sent. 0 octets: the timer alone does. The first Stages of
+	// Timer is the duration of a stage of the timer, ByteCounter the number of octets
+	// of a stage of the byte counter; 0 disables the byte counter. The first Stages of
 	// each are fast recovery.
 	Timer       time.Duration
 	ByteCounter uint64
@@ -75,8 +76,9 @@ type DCQCNConfig struct {
 	HyperGrows      bool
 }
 
-// PaperDCQCN returns the parameters of the paper, which are for 40 Gbit/s, for a
-// port of another rate too: without hyper increase, as its authors analyse it.
+// PaperDCQCN returns the parameters of the paper for a port of this rate in
+// bits a second. The paper chose them for 40 Gbit/s. There is no hyper
+// increase, as in the analysis of its authors.
 func PaperDCQCN(line uint64) DCQCNConfig {
 	return DCQCNConfig{
 		Enabled: true, Line: line, Min: min(line, 1e6),
@@ -86,9 +88,10 @@ func PaperDCQCN(line uint64) DCQCNConfig {
 	}
 }
 
-// ConnectX returns the defaults that NVIDIA documents for its network cards: α
-// each microsecond, a cut in 4 µs at most, one stage of fast recovery, a timer of
-// 300 µs. The byte counter is left out, as its unit is not documented.
+// ConnectX returns the defaults that NVIDIA documents for its network cards,
+// for a port of this rate in bits a second: α changes every microsecond, at
+// most one cut in 4 µs, one stage of fast recovery, a timer of 300 µs. The byte
+// counter is off, because its unit is not documented.
 func ConnectX(line uint64) DCQCNConfig {
 	return DCQCNConfig{
 		Enabled: true, Line: line, Min: min(line, 1e6),
@@ -142,13 +145,14 @@ func (c *DCQCNConfig) checkFields() error {
 // fraction is 1 in the fractions α and g.
 const fraction = 1 << 32
 
-// A DCQCN has the parameters of the flows that it starts.
+// A DCQCN has the parameters of the flows of a port.
 type DCQCN struct {
 	cfg  DCQCNConfig
 	gain uint64
 }
 
-// NewDCQCN returns a DCQCN, or a *[ConfigError]. A DCQCNConfig that is off is not checked.
+// NewDCQCN returns a DCQCN, or a *[ConfigError]. It does not check a
+// DCQCNConfig that is not Enabled.
 func NewDCQCN(cfg DCQCNConfig) (*DCQCN, error) {
 	if cfg.Enabled {
 		if err := cfg.checkFields(); err != nil {

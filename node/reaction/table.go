@@ -14,7 +14,8 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// TableConfig is the configuration. The zero TableConfig is off.
+// TableConfig is the configuration of a [Table]. If it is not Enabled, the
+// Table limits no flow.
 type TableConfig struct {
 	Enabled bool
 
@@ -72,16 +73,17 @@ type FlowID struct {
 	DestQP uint32
 }
 
-// An Order is the rate or the pause of a flow.
+// An Order is the permitted rate of a flow, or its pause.
 type Order struct {
 	Flow FlowID
-	Rate uint64        // bits a second, that of the line where nothing slows the flow
-	Stop time.Duration // it may send nothing for so long, and at Rate then; 0: it may send
-	Gone bool          // the flow is forgotten: nothing limits it
+	Rate uint64        // rate in bits a second; that of the port if the flow is not limited
+	Stop time.Duration // time for which the flow must not send, before it sends at Rate
+	Gone bool          // the flow was removed from the table and is not limited
 }
 
-// A Table has the reaction points of a host's flows, each by itself. It keeps those that were notified, until they are
-// idle. It has no clock: see [Table.Next]. It is for one goroutine.
+// A Table has the reaction points of the flows of a host. It contains the flows
+// that were notified, until they are idle. It has no clock: see [Table.Next].
+// It is not safe for concurrent use.
 type Table struct {
 	cfg       TableConfig
 	dcqcn     *DCQCN
@@ -111,13 +113,13 @@ type reacting struct {
 
 // TableStats are the counters and the state of a Table.
 type TableStats struct {
-	Flows  int    // that are kept
-	Slowed int    // of these, the ones that are stopped or below the line
-	Least  uint64 // the lowest of their rates, bits a second, 0 where one is stopped; the line's where none is slowed
+	Flows  int    // flows in the table
+	Slowed int    // flows in the table that are stopped or slower than the port
+	Least  uint64 // lowest rate of a flow in bits a second: 0 if one is stopped, that of the port if none is limited
 
 	Cuts    uint64 // number of times that a rate fell
 	Stops   uint64 // number of times that a flow was stopped
-	Evicted uint64 // flows that others took the place of
+	Evicted uint64 // flows that were evicted from the full table
 }
 
 // NewTable returns a Table, or a *[ConfigError]. A TableConfig that is off is not checked.
@@ -126,8 +128,8 @@ func NewTable(cfg TableConfig) (*Table, error) {
 	return t, t.Configure(cfg)
 }
 
-// Configure changes the configuration. If only Idle and MaxPause differ, rates stay; otherwise all flows are
-// forgotten and begin again. After an error nothing has changed.
+// Configure changes the configuration. If only Idle and MaxPause differ, rates
+// stay; otherwise all flows are removed. On error nothing has changed.
 func (t *Table) Configure(cfg TableConfig) error {
 	if !cfg.Enabled {
 		t.forgetAll()
@@ -172,10 +174,12 @@ func valueOr[T int | uint64 | time.Duration](x, otherwise T) T {
 // Line returns the rate of the port, in bits a second.
 func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 
-// React carries out the request of a decision about a flow of the host: [node.RequestSlowDown] as React of a
-// [DCQCNFlow] and of an [HPCCFlow] do, [node.RequestStop], [node.RequestHold] and [node.RequestResume] by a [Brake].
-// It reports whether the decision asks for any of these. The caller names the flow, as a CNP does not; a decision
-// that rejects a message, or has no known queue pair, is about no flow.
+// React carries out the request of a decision about a flow of the host.
+// [node.RequestSlowDown] reduces the rate by DCQCN or HPCC; [node.RequestStop],
+// [node.RequestHold] and [node.RequestResume] use a [Brake]. It reports whether
+// the decision has one of these requests. The caller determines the flow,
+// because a CNP does not name it. Do not call React for a decision without a
+// known queue pair.
 func (t *Table) React(d *node.Decision, flow FlowID, now time.Time) bool {
 	pauses := d.KnownQP && (d.Request == node.RequestStop || d.Request == node.RequestHold ||
 		d.Request == node.RequestResume)
@@ -311,8 +315,8 @@ func (t *Table) updateOrder(q *reacting, at int64) {
 	t.next = min(t.next, next, q.used+int64(t.cfg.Idle))
 }
 
-// Sent counts octets that a flow has sent since the last call. The octets of flows that are not in the table
-// is of no interest.
+// Sent counts octets that a flow has sent since the last call. It ignores flows
+// that are not in the table.
 func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	_, q, _ := t.findFlow(flow)
 	if q == nil || octets == 0 {
@@ -329,8 +333,9 @@ func (t *Table) Sent(flow FlowID, octets uint64, now time.Time) {
 	t.updateOrder(q, at)
 }
 
-// Advance executes the changes that are due: rates rise, stops end, and idle flows are forgotten. The time that it
-// takes is linear in the flows that are kept, and short before Next.
+// Advance performs the changes that are due: rates rise, stops end, and idle
+// flows are removed. The time that it takes is linear in the flows of the
+// table; before the time of Next it returns immediately.
 func (t *Table) Advance(now time.Time) { t.advanceFlows(t.clock.Ticks(now)) }
 
 func (t *Table) advanceFlows(at int64) {
@@ -352,7 +357,8 @@ func (t *Table) advanceFlows(at int64) {
 	}
 }
 
-// Next returns when Advance has something to do; nothing, if no flow is kept.
+// Next returns the time at which Advance has something to do; the result is
+// false if the table is empty.
 func (t *Table) Next(now time.Time) (time.Time, bool) {
 	at := t.clock.Ticks(now)
 	if t.flows.Len() == 0 {
@@ -361,7 +367,8 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 	return now.Add(time.Duration(max(t.next-at, 0))), true
 }
 
-// Now returns the order of a flow. A flow that is not in the table is not limited.
+// Now returns the order for a flow. A flow that is not in the table is not
+// limited.
 func (t *Table) Now(flow FlowID, now time.Time) Order {
 	t.Advance(now)
 	_, q, _ := t.findFlow(flow)
@@ -375,8 +382,9 @@ func (t *Table) orderFor(flow FlowID, q *reacting) Order {
 	return Order{Flow: flow, Rate: q.rate, Stop: time.Duration(max(q.stopped-t.clock.Now(), 0))}
 }
 
-// Changes iterates over the flows with an order that may differ from that of the previous call: first the forgotten
-// flows, then the others. The loop must not use the Table.
+// Changes yields the flows with an order that may differ from that of the
+// previous call: first the removed flows, then the others. The loop must not
+// use the Table.
 func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		t.clock.Ticks(now)
@@ -404,7 +412,8 @@ func (t *Table) Changes(now time.Time) iter.Seq[Order] {
 	}
 }
 
-// All iterates over the flows that are kept. The loop must not use the Table.
+// All yields the orders of all flows in the table. The loop must not use the
+// Table.
 func (t *Table) All() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for id := range t.flows.All() {
@@ -415,7 +424,8 @@ func (t *Table) All() iter.Seq[Order] {
 	}
 }
 
-// Stats returns the counters, and the state of the flows at the latest time given.
+// Stats returns the counters and the state of the flows at the latest time of a
+// call.
 func (t *Table) Stats() TableStats {
 	s := t.stats
 	s.Flows, s.Least = t.flows.Len(), t.Line()

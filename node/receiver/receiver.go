@@ -1,11 +1,13 @@
-// Package receiver is the notification point: the host that answers data packets marked CE with CNPs (IBTA annex
-// A17.9.3, CA17-44; FAST section 3).
+// Package receiver is the role of a host that receives data: it answers data
+// packets marked CE with CNPs (IBTA annex A17.9.3, CA17-44; FAST section 3).
+// [Role.Receive] appends the CNP for each packet that needs one.
 //
-// A CNP must name the queue pair that sent the data packet. The packet itself says so only if it is a datagram (UD), in
-// its DETH. For connections the receiver looks the queue pair up in Config.QPs.
-//
-//	sender ── data ──> switch ── data, CE ──> Receiver
+//	sender ── data ──> switch ── data, CE ──> receiver
 //	       <─ CNP ─────────────────────────────┘
+//
+// A CNP must name the queue pair that sent the data packet. A datagram (UD)
+// contains it in its DETH. Packets of connections do not: for those the role
+// asks Config.QPs, and sends no CNP if the queue pair is unknown or ambiguous.
 //
 // Experimental: this package may change in a minor release.
 package receiver
@@ -31,25 +33,24 @@ import (
 type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
-	QPs          node.Pairs // of connections
+	QPs          node.Pairs // queue pairs of the senders of connections
 
-	// PerFlow is the shortest time between two notifications that name the same queue pair of the same host: one CNP
+	// PerFlow is the shortest time between two notifications to the same queue pair of the same host: one CNP
 	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware.
 	PerFlow  time.Duration
-	Out      node.Rate // of all notifications
-	MaxFlows int       // for PerFlow, 16 octets each; 65,536 by default
-	Seed     uint64
+	Out      node.Rate // limit on all notifications
+	MaxFlows int       // entries of the table for PerFlow, 16 octets each; 65,536 by default
+	Seed     uint64    // seed of the hash tables; 0 is a random one
 
-	// CNP and FastCNP are the parameters of the messages. Packets in tunnels get none, even with InnerSource.
-	CNP cnp.Config
+	CNP cnp.Config // configuration of CNPs; InnerSource has no effect
 
-	// Fast: answer IPv6 packets with Fast CNPs, which receivers may send as well (FAST section 4). A Fast CNP names
-	// the flow by the receiver's queue pair, so it needs no QPs.
+	// Fast selects Fast CNPs as the answers to IPv6 packets: receivers may send them as well (FAST section 4). A Fast
+	// CNP identifies the flow by the receiver's queue pair, so it needs no QPs.
 	Fast    bool
-	FastCNP fastcnp.Config
+	FastCNP fastcnp.Config // configuration of Fast CNPs; InnerSource has no effect
 }
 
-// A Role answers for one host.
+// A Role answers the packets to one host.
 type Role struct {
 	cfg      Config
 	self     role.Self
@@ -86,15 +87,24 @@ func (r *Role) Configure(cfg Config) error {
 // Counters returns the counters. Any goroutine may read it.
 func (r *Role) Counters() *node.Counters { return &r.counters }
 
-// Receive decides about a packet, and appends the CNP to send, a whole IP packet, to out, which must not overlap the
-// octets of f. RoCEv2 packets of either direction also teach QPs: if a packet only did that, the Action is
-// node.ActionLearned. With Event.Observe it can do no more.
+// Receive decides about a packet and appends the CNP, a complete IP packet, to
+// out, which must not overlap the octets of f. RoCEv2 packets of either
+// direction also teach QPs; if Receive does nothing else, the Action is
+// node.ActionLearned. With Event.Observe Receive only learns.
 //
-// Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given:
-// ReasonDisabled; ReasonBroken (it may be marked data but cannot be decoded); ReasonTrimmed; ReasonNotOurs (to another
-// host); ReasonTunnelled; ReasonAddress (the sender's address cannot be answered); ReasonUnknownQP or ReasonAmbiguousQP
-// (a CNP for a guessed queue pair could slow down the wrong flow; queue pairs 0 and 1 carry management only);
-// ReasonLimited (PerFlow or Out); ReasonICRC, which is checked last as it costs the most.
+// Only data packets marked CE get a CNP. If such a packet gets none, the Reason
+// is the first of these that applies:
+//   - ReasonDisabled
+//   - ReasonBroken: the packet may be marked data but cannot be decoded
+//   - ReasonTrimmed
+//   - ReasonNotOurs: the packet is addressed to another host
+//   - ReasonTunnelled
+//   - ReasonAddress
+//   - ReasonUnknownQP or ReasonAmbiguousQP: a CNP to a guessed queue pair could
+//     slow down another flow. Queue pairs 0 and 1, which only carry management,
+//     count as unknown
+//   - ReasonLimited: PerFlow or Out
+//   - ReasonICRC: checked last because it takes the most time
 func (r *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f != nil {
 		e.Now = r.latest.Or(e.Now)

@@ -1,12 +1,17 @@
-// Package sender is the host with the traffic that causes congestion: it decides which notifications to accept, and
-// returns which of its queue pairs each one is about (FAST sections 3 to 5). How that queue pair then slows down is
-// out of the drafts' scope.
+// Package sender is the role of a host that sends data: it decides which
+// notifications to accept, and returns the queue pair that must slow down (FAST
+// sections 3 to 5). [Role.Receive] decides about each received packet. The
+// drafts do not specify how the queue pair slows down; package reaction has
+// algorithms.
 //
-// Three messages reach a sender. They name its flow in different ways:
+// Three messages reach a sender. They identify its flow in different ways:
 //
-//	CNP       from the receiver        by the sender's queue pair
-//	Fast CNP  from a switch on the way by the original destination and the receiver's queue pair
-//	PPFC      from a switch on the way as a Fast CNP does
+//	CNP       from the receiver             by the sender's queue pair
+//	Fast CNP  from a switch on the path     by the original destination and the receiver's queue pair
+//	PPFC      from a switch on the path     as a Fast CNP
+//
+// [Detour] chooses another UDP source port for a flow, to avoid a congested
+// switch.
 //
 // Experimental: this package may change in a minor release.
 package sender
@@ -35,33 +40,32 @@ type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr
 
-	// Accept has the nodes of the network from which notifications are accepted (FAST section 5). Receivers need not
-	// be in it: a notification of a receiver about a flow is accepted if it comes from the flow's own destination,
-	// and QPs know the flow.
+	// Accept contains the nodes of the network from which notifications are accepted (FAST section 5). It need not
+	// contain the receivers: a notification from the destination of a flow is accepted if QPs knows the flow.
 	Accept *acl.List
 
-	// ReceiversSendNone: the receivers of this network send no Fast CNPs. A Fast CNP from its original destination is
-	// then accepted only if that is in the access list. CNPs of receivers are accepted as before.
+	// ReceiversSendNone is for networks in which receivers send no Fast CNPs: a Fast CNP from its original destination
+	// is then accepted only if Accept contains that address. CNPs of receivers are accepted as usual.
 	ReceiversSendNone bool
 
-	// AllowTunnel: accept notifications inside another IP header, although other access lists on the way, and the
-	// border, saw only the outer one (D17).
+	// AllowTunnel accepts notifications inside another IP header, although access lists of other nodes, such as those
+	// of the border, saw only the outer header (D17).
 	AllowTunnel bool
 
-	// QPs are the host's queue pairs. A receiver's CNP names one of the host's queue pairs, and is accepted if that
-	// queue pair sends to the receiver. A [QPTable] answers this in one look-up. Other Pairs need two: one for the
-	// queue pair of the receiver that sends to the named one, and one to check that the named one sends back to it.
-	// So they must know both directions, as a [qpmap.Map] does of connections. A Map knows only one direction of
-	// datagrams (UD), so the Role itself stores the destinations of the host's own datagrams.
+	// QPs is the table of the host's queue pairs. A CNP of a receiver names one of them, and is accepted if this queue
+	// pair sends to the receiver. A [QPTable] answers this in one look-up. Other tables need two, one in each
+	// direction: the queue pair of the receiver that sends to the named one, and its opposite. A [qpmap.Map] knows
+	// both directions of connections, but only one of datagrams (UD): the Role itself stores the destinations of the
+	// host's own datagrams.
 	QPs node.Pairs
 
-	// Accepted and AcceptedPerSource are the rates of accepted notifications, of all and of each source. A refused
-	// notification is not charged.
+	// Accepted and AcceptedPerSource are the limits on accepted notifications: of all sources, and of each source. A
+	// rejected notification is not charged.
 	Accepted, AcceptedPerSource node.Rate
 
-	// Window is the time, after a first report about a queue pair, in which further reports count as the same
-	// congestion (Decision.Repeated). A switch that does not know the sender's capability sends a Fast CNP and marks
-	// ECN as well, and the mark makes the receiver send a CNP (FAST section 4). With 0 every report counts.
+	// Window is the time after a report about a queue pair in which further reports count as the same congestion
+	// (Decision.Repeated); with 0 every report counts. A switch that does not know the capability of the sender both
+	// sends a Fast CNP and marks the packet, so that the receiver also sends a CNP (FAST section 4).
 	Window time.Duration
 
 	CodePoints fastcnp.CodePoints
@@ -108,7 +112,8 @@ func New(cfg Config) (*Role, error) {
 	return role.New(&Role{}, cfg)
 }
 
-// Configure changes the rules. The reports and the destinations of datagrams stay.
+// Configure changes the Config. The reports within Window and the destinations
+// of datagrams stay.
 func (s *Role) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
@@ -135,21 +140,30 @@ func (s *Role) Configure(cfg Config) error {
 // Counters returns the counters. Any goroutine may read it.
 func (s *Role) Counters() *node.Counters { return &s.counters }
 
-// Receive decides about a packet that the host has received or sent. It appends nothing to out. RoCEv2 packets that are
-// not notifications teach QPs. The host's own datagrams (UD) also teach where its queue pairs send, so that CNPs about
-// them are accepted: for datagrams QPs may never learn the opposite direction. With Event.Observe nothing else happens.
+// Receive decides about a packet that the host has received or sent. It appends
+// nothing to out. RoCEv2 packets that are not notifications teach QPs. The
+// host's own datagrams (UD) also teach the destinations of its queue pairs, so
+// that CNPs about them are accepted. With Event.Observe Receive only learns.
 //
-// If the Action is node.ActionAccepted, Decision.Request is its request, and SrcQP is the host's queue
-// pair that has to react, if KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or
-// through Port.
+// If the Action is node.ActionAccepted, Decision.Request is the request, and
+// SrcQP the queue pair of the host that must react, if KnownQP is set. KnownQP
+// is unset only for a PPFC about all traffic to Flow.Dst or through Port.
 //
-// Any host can send notifications, so cheap checks come before expensive ones, and the source is checked before the
-// contents. The first of these reasons is given: ReasonDisabled; ReasonBroken (it may be a notification but cannot
-// be decoded); ReasonNotOurs (to another host); ReasonTunnelled; for a source that is neither on the access list nor
-// the flow's destination ReasonDenied, ReasonUnknownQP (no such queue pair is known) or ReasonAmbiguousQP;
-// ReasonLimited (Accepted or AcceptedPerSource); ReasonBroken (options beyond Limits, or a malformed message) or
-// ReasonUnknownOption; ReasonICRC; for a source on the list ReasonUnknownQP or ReasonAmbiguousQP. A rejected packet
-// is not charged to any limit.
+// Any host can send notifications, so Receive checks the source before the
+// contents, and cheap properties before expensive ones. If it rejects a
+// notification, no limit is charged, and the Reason is the first of these that
+// applies:
+//   - ReasonDisabled
+//   - ReasonBroken: the packet may be a notification but cannot be decoded
+//   - ReasonNotOurs: the packet is addressed to another host
+//   - ReasonTunnelled
+//   - ReasonDenied, ReasonUnknownQP or ReasonAmbiguousQP: the source is neither
+//     in Accept nor the destination of the flow
+//   - ReasonLimited: Accepted or AcceptedPerSource
+//   - ReasonBroken or ReasonUnknownOption: the message is malformed, or its
+//     options exceed Limits
+//   - ReasonICRC
+//   - ReasonUnknownQP or ReasonAmbiguousQP: the source is in Accept
 func (s *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if f == nil {
 		return out, d
