@@ -94,7 +94,7 @@ func (p Point) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 // UnmarshalText sets p from the text that String returns.
 func (p *Point) UnmarshalText(text []byte) error { return enumtext.OneOf(p, text, points) }
 
-// RED says which packets meet congestion, by the octets in a queue: none below
+// RED determines which packets experience congestion, by the octets in a queue: none below
 // Min, all above Max, and between them with a probability that rises to
 // Probability. With Max 0 no packet does.
 type RED struct {

@@ -78,9 +78,8 @@ type posted struct {
 // maxFlows is the number of flows for which there are queue pair numbers: two of 24 bits each.
 const maxFlows = 1<<23 - 2
 
-// Flow adds a flow. rate is the most that it sends; 0 is the rate of the port.
-// The error is one of Config.Reaction, Config.HPCC and Config.Control, or says that a host has no link, or that there
-// are too many flows: 8 million.
+// Flow adds a flow with this maximum rate; 0 stands for the rate of the port. It returns an error if Config.Reaction,
+// Config.HPCC or Config.Control is invalid, if a host has no link, or if there are more than 8 million flows.
 func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if len(n.flows) == maxFlows {
 		return nil, errFlows
@@ -146,8 +145,10 @@ func (f *Flow) startReaction() {
 	}
 }
 
-// Source and Destination return the hosts.
-func (f *Flow) Source() *Host      { return f.src }
+// Source returns the host that sends the flow.
+func (f *Flow) Source() *Host { return f.src }
+
+// Destination returns the host that receives the flow.
 func (f *Flow) Destination() *Host { return f.dst }
 
 // Number returns the index of the flow in the network.
@@ -386,7 +387,7 @@ const (
 	flowRelease
 )
 
-// Handle runs an event.
+// Handle implements [sim.Handler].
 func (f *Flow) Handle(arg uint32) {
 	switch arg {
 	case flowRetry:

@@ -10,15 +10,15 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Network is hosts and switches, joined by links. Build it with Host, Switch,
-// Link and Flow, in this order, then run it.
+// A Network consists of hosts and switches, joined by links. Build it with
+// Host, Switch, Link and Flow, in this order, then run it once.
 type Network struct {
 	Sim sim.Sim
 
-	// Done is called for each message when its last acknowledgement has
-	// arrived, with its octets and when it was posted. Delivered is called for
-	// each packet of data that arrives in order, with when it was sent. Both
-	// may be nil.
+	// Done, if not nil, is called for each message when its last acknowledgement
+	// has arrived, with its length in octets and the time at which it was posted.
+	// Delivered, if not nil, is called for each packet of data that arrives in
+	// order, with the time at which it was sent.
 	Done      func(f *Flow, octets int64, posted sim.Time)
 	Delivered func(f *Flow, sent sim.Time)
 
@@ -44,37 +44,37 @@ type Network struct {
 
 // Counts are the counters of a run.
 type Counts struct {
-	Packets, Octets          uint64 // data sent, repeats included; octets of frames
-	Arrived, ArrivedOctets   uint64 // data that arrived at its host; octets of frames
-	Delivered                uint64 // packets of those in order
-	Lost                     uint64 // packets of any kind dropped for lack of room
-	LostData, LostDataOctets uint64 // those of data
+	Packets, Octets          uint64 // data packets sent, with retransmissions, and octets of their frames
+	Arrived, ArrivedOctets   uint64 // data packets that arrived at their host, and octets of their frames
+	Delivered                uint64 // data packets that arrived in order
+	Lost                     uint64 // packets of any kind dropped because a buffer was full
+	LostData, LostDataOctets uint64 // data packets among Lost, and octets of their frames
 	Hops                     uint64 // arrivals of packets at a node
 	Reordered                uint64 // packets of data that overtook an earlier one: must be 0
 	Untimely                 uint64 // frames sent during another one, or in a pause: must be 0
 
-	Congested uint64   // decisions of RED that a packet meets congestion
-	Marked    uint64   // CE set
-	CNPs      uint64   // sent by receivers, by proxies and by PEs
-	FastCNPs  uint64   // sent by switches
+	Congested uint64   // decisions of RED that a packet experienced congestion
+	Marked    uint64   // packets marked CE
+	CNPs      uint64   // CNPs sent by receivers, proxies and PEs
+	FastCNPs  uint64   // Fast CNPs sent by switches
 	Proxied   uint64   // messages to proxies
 	FCNs      uint64   // messages to ingress PEs
-	PPFCs     uint64   // those that stop or hold a flow
-	Released  uint64   // those that end a stop or hold
+	PPFCs     uint64   // PPFCs that stop or hold a flow
+	Released  uint64   // PPFCs that end a stop or hold
 	Braked    uint64   // PPFCs that a sender obeyed
-	Unlearned uint64   // of Refused: requests for a proxy, PE or host that did not know the sender's queue pair
-	Unlabeled uint64   // packets of data in the WAN without their flow's own label
+	Unlearned uint64   // part of Refused: the proxy, PE or host did not know the sender's queue pair
+	Unlabeled uint64   // data packets in the WAN without the label of their flow
 	Refused   uint64   // packets that no role answered, and notifications that none accepted; mostly because of limits
-	Ignored   uint64   // Fast CNPs that reached hosts that do not understand them
-	Rejected  uint64   // of Ignored: those that were answered with ICMPv6
+	Ignored   uint64   // Fast CNPs to hosts that do not understand them
+	Rejected  uint64   // part of Ignored: Fast CNPs that were answered with ICMPv6
 	Again     uint64   // notifications that a sender counted as the same congestion
 	Notified  uint64   // notifications that reached a reaction point
-	Astray    uint64   // of Notified: those for another flow than the one that experienced congestion
+	Astray    uint64   // part of Notified: those for a flow that had not experienced congestion
 	Notice    uint64   // octets of the frames of notifications
 	Pauses    uint64   // PFC frames that pause
 	Resumes   uint64   // PFC frames that end a pause
-	Storms    uint64   // times that a watchdog emptied a queue
-	Onset     sim.Time // of the first of Congested; Never if there was none
+	Storms    uint64   // number of times that a watchdog emptied a queue
+	Onset     sim.Time // time of the first decision in Congested, or Never
 }
 
 // New returns a Network without nodes, or a *[ConfigError].

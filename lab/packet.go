@@ -11,7 +11,7 @@ type kind uint8
 const (
 	data    kind = iota
 	ack          // cumulative: acknowledges all before number
-	nak          // the same, and says that number is missing
+	nak          // the same, and number is missing
 	message      // a notification, with its octets
 	control      // a PFC frame, with its octets
 )

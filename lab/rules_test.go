@@ -440,7 +440,7 @@ func TestWrongConfig(t *testing.T) {
 			case key == "RED" || key == "Buffer" || key == "Pausing":
 				checkFields(key+".", field.Type)
 			default:
-				require.True(t, named(key), "nothing says that %s is checked", key)
+				require.True(t, named(key), "no rule checks %s", key)
 			}
 		}
 	}

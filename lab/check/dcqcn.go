@@ -405,7 +405,7 @@ func checkStability(t *trial) (rows []Row, err error) {
 }
 
 // F: the phase margins of the fluid model against those that its authors publish. If their simplifications
-// change the sign, the row says so.
+// change the sign, the row notes it.
 func checkMargins(*trial) (rows []Row, err error) {
 	for _, c := range fluid.Figures {
 		m := c.Params()

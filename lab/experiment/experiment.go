@@ -1,8 +1,12 @@
-// Package experiment measures the benefit of faster notification: networks with variants that differ only in the
-// notification of senders, with the same random numbers in all variants, and at least ten seeds at full size.
+// Package experiment measures the benefit of faster notification, in networks
+// with variants that differ only in the notification of senders. [All] returns
+// the experiments, each about one question; [Experiment.Cases] returns its
+// cases, each a scenario with its variants and seeds. A [Plan] runs cases and
+// returns [Results], which are printed as tables or as an HTML page.
 //
-// An [Experiment] has cases; a [Case] is a scenario with its variants and seeds. A run of one variant with one seed is
-// independent of all others, so the runs of a [Plan] can be shared among machines and merged.
+// All variants of a case have the same random numbers, and at full size at
+// least five seeds. Runs are independent, so the runs of a Plan can be divided
+// among machines and merged.
 package experiment
 
 import (

@@ -1,11 +1,12 @@
-// Package fluid is the fluid model of DCQCN of its authors (Zhu, Ghobadi, Misra,
-// Padhye: "ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY", CoNEXT
-// 2016): the fixed point of N equal flows through one port, how stable it is, and the
-// model itself, run through time.
+// Package fluid computes the fluid model of DCQCN of its authors (Zhu, Ghobadi,
+// Misra, Padhye: "ECN or Delay: Lessons Learnt from Analysis of DCQCN and
+// TIMELY", CoNEXT 2016), with which the laboratory is compared: [Params.Fixed]
+// returns the fixed point of N equal flows through one port, [Params.Margin]
+// its stability, and [Params.Run] integrates the model over time.
 //
-// The laboratory's runs are compared with it. The model describes a receiver
-// that looks every 50 µs whether a packet was marked; one that sends a CNP for
-// the first marked packet, as in the paper, gives higher values.
+// The model describes a receiver that checks every 50 µs whether a packet was
+// marked. A receiver that sends a CNP for the first marked packet, as in the
+// paper, gives higher values.
 package fluid
 
 import (

@@ -203,7 +203,8 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 	return err
 }
 
-// Columns writes rows of cells: the first row has the names of the columns, the first two columns are texts.
+// Columns writes the rows of a table with aligned columns. The first row has
+// the names of the columns; the cells of the first two columns are texts.
 func Columns(out *strings.Builder, table [][]string) {
 	wide := make([]int, len(table[0]))
 	for _, row := range table {

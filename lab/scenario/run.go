@@ -214,8 +214,9 @@ func (r *run) endMeasuring(from sim.Time) {
 	}
 }
 
-// Each calls do with 0 to n-1, for as many at a time as there are processors, and
-// returns when all calls have. When ctx ends, it begins no more.
+// Each calls do with each number from 0 to n-1, as many at a time as there are
+// processors, and returns when all calls have returned. When ctx ends, it
+// starts no more calls.
 func Each(ctx context.Context, n int, do func(i int)) {
 	todo := make(chan int)
 	var all sync.WaitGroup

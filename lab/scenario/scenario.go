@@ -113,7 +113,7 @@ type Host struct {
 	Interval             Time    `json:"interval"` // between notifications of a flow by one node
 	Join                 Time    `json:"join"`
 	Incapable            int     `json:"incapable"` // hosts, from the first, that do not understand Fast CNPs
-	Rejects              bool    `json:"rejects"`   // and say so by ICMPv6
+	Rejects              bool    `json:"rejects"`   // these hosts answer with ICMPv6
 	AckEvery             int     `json:"ack_every"`
 	AckPriority          uint8   `json:"ack_priority"`
 	NotificationPriority uint8   `json:"notification_priority"`

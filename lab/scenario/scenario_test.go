@@ -21,7 +21,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-var update = flag.Bool("update", false, "write testdata/prints.txt anew")
+var update = flag.Bool("update", false, "write testdata/prints.txt")
 
 // read reads a scenario that is right.
 func read(t *testing.T, text string) *Scenario {
@@ -313,7 +313,7 @@ func TestBursts(t *testing.T) {
 			whole++
 		}
 	}
-	require.GreaterOrEqual(t, whole, len(posts)-2, "but for the last ones")
+	require.GreaterOrEqual(t, whole, len(posts)-2, "except the last two")
 	require.Greater(t, whole, 100)
 }
 
@@ -677,7 +677,7 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, results[0].Counts.Congested, results[0].AtHosts)
 }
 
-// The goodput of each traffic is told, of the fifth and of random ones too, and together they are that of all flows.
+// The report has the goodput of each traffic, also of the fifth and of random ones. Their sum is that of all flows.
 func TestGoodputs(t *testing.T) {
 	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "1ms", "topology": {"kind": "star", "hosts": 9},
 		"traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.2},

@@ -152,8 +152,9 @@ func (s *Sim) Stop() { s.stopped = true }
 // one. After Stop the current time is that of the last event.
 func (s *Sim) Until(end Time) { s.Part(end, math.MaxUint64) }
 
-// Part is Until with a limit on the number of events, and reports whether more may be left. If so, and after Stop, the
-// current time is that of the last event.
+// Part runs at most this number of events up to a time, like Until, and reports
+// whether more may be left. If so, and after Stop, the current time is that of
+// the last event.
 func (s *Sim) Part(end Time, most uint64) (more bool) {
 	s.stopped = false
 	last := s.run + min(most, math.MaxUint64-s.run)
