@@ -149,7 +149,7 @@ func TestLearnRefuses(t *testing.T) {
 		{"no tunnel", data},
 		{"a tunnel from there", tunnelled(t, &encap.IPInIPv6{Src: egress, Dst: own}, data, 7)},
 		{"not RoCEv2", tunnelled(t, tunnel, func() []byte { b := octets(t, flow6, 1); b[43]++; return b }(), 7)},
-		{"broken off", tunnelled(t, tunnel, data, 7)[:99]},
+		{"truncated", tunnelled(t, tunnel, data, 7)[:99]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			frame.Decode(c.b, rocev2.DecodeOptions{Link: rocev2.LinkIP})

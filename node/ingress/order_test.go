@@ -515,8 +515,8 @@ func TestForwardCut(t *testing.T) {
 		{"other traffic", other[:90], true, message.KindOther, node.NoAction, 0},
 		{"by a network device, in the data", write[:90], false, message.KindData, node.ActionForwarded, 0},
 		{"by a network device, in the RETH", write[:70], false, message.KindData, node.ActionForwarded, 0},
-		{"broken off in the BTH", write[:59], false, message.KindError, node.ActionRefused, node.ReasonBroken},
-		{"other traffic broken off", other[:90], false, message.KindOther, node.NoAction, 0},
+		{"truncated in the BTH", write[:59], false, message.KindError, node.ActionRefused, node.ReasonBroken},
+		{"truncated other traffic", other[:90], false, message.KindOther, node.NoAction, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, nil)

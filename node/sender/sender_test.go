@@ -133,7 +133,7 @@ func receive(s *sender.Role, packet []byte, o rocev2.DecodeOptions, now time.Tim
 		return e, node.ReasonNotOurs
 	case d.Reason != node.NoReason:
 		if d.Action != node.ActionRefused || d.Message != message.KindOther || d.Trace != nil || d.Repeated {
-			panic("a refusal that says something")
+			panic("a rejected packet with a request")
 		}
 		return e, d.Reason
 	case d.Action != node.ActionAccepted || d.Message != d.Packet:

@@ -155,7 +155,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// datagram returns a UD packet from a queue pair, which says so in its DETH.
+// datagram returns a UD packet with the queue pair of its sender in the DETH.
 func datagram(srcQP uint32) *rocev2.Packet {
 	p := &rocev2.Packet{}
 	p.Src, p.Dst, p.DstPort = host6, other, rocev2.Port
