@@ -188,6 +188,9 @@ func (r *reply) syndromeType() bth.SyndromeType {
 // observeAnswer records a response, an acknowledgement or a CNP.
 func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
+	if roles[p.pkt.Opcode].isResponse() {
+		t.recordResponse(s, p, frame, at)
+	}
 	if p.icrcWrong { // its receiver drops it
 		s.answers.countPacket(p, at)
 		return
@@ -219,7 +222,7 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		t.recordReply(about, &r)
 	} else {
 		t.earlies.allocate(&s.early).keepReply(&r)
-		if p.kind == cnpKind && t.config.Evidence && s.flow.Packets == 0 { // a proxy may send CNPs from its own address
+		if p.kind == cnpKind && t.config.Evidence && !s.flow.hasData() { // a proxy may send CNPs from its own address
 			t.evidences.allocate(&s.flow.evidence).signs[SignCNP].addFrame(frame, at)
 		}
 		if p.kind == answerKind && r.syndromeType() != bth.SyndromeACK {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/internal/traffic"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // From the first trouble on there are narrow bins. Their sum equals the wide bins of the same time.
@@ -118,8 +117,8 @@ func TestTotals(t *testing.T) {
 		var want, got Tally
 		s := table.Snapshot()
 		for _, f := range s.Flows {
-			want.IPOctets += f.IPOctets
-			want.CE += uint32(f.ECN[rocev2.CE])
+			want.IPOctets += f.Data.IPOctets
+			want.CE += uint32(f.Data.CE)
 			want.CNPs += uint32(f.CNPs + f.FastCNPs)
 			want.PPFC += uint32(f.PPFC)
 			want.RNRNAKs += uint32(f.RNRNAKs)

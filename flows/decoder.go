@@ -280,7 +280,7 @@ func (p *Packet) readIngress(outer []byte) {
 func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
 	p.readExtended(h)
 	p.noHeaders = h.Present != h.Opcode.Headers() // a network device has cut the packet after its BTH
-	if p.kind != requestKind {
+	if p.kind != requestKind && !roles[h.Opcode].isResponse() {
 		return
 	}
 	u := &d.m.Packet.Datagram

@@ -151,7 +151,7 @@ func TestPoolsAreReleased(t *testing.T) {
 	}{
 		{"histories", s.histories.n, s.histories.free}, {"asks", s.Table.asks.n, s.Table.asks.free},
 		{"histograms", s.histograms.n, s.histograms.free}, {"serieses", s.serieses.all.n, s.serieses.all.free},
-		{"earlies", s.earlies.n, s.earlies.free},
+		{"earlies", s.earlies.n, s.earlies.free}, {"responses", s.Table.responses.n, s.Table.responses.free},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var all []uint32
@@ -162,7 +162,7 @@ func TestPoolsAreReleased(t *testing.T) {
 			require.ElementsMatch(t, all, row.free)
 		})
 	}
-	require.EqualValues(t, n, s.Evicted().Flows, "streams of answers are not flows")
+	require.EqualValues(t, 2*n, s.Evicted().Flows, "the requests, and the responses to READs")
 	require.EqualValues(t, 3*n, s.Evicted().Packets)
 	var one pool[int]
 	var id uint32

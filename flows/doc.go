@@ -1,8 +1,8 @@
 // Package flows counts the events of every RoCEv2 flow: PSNs that were skipped, retransmissions
 // and their cause, marks, notifications and NAKs, and round trip times.
 //
-// A flow consists of the requests of one direction: source, destination and destination queue
-// pair. Answers are matched to it once the queue pairs of both ends are known: from connection
+// A flow consists of the data of one direction: the requests and responses from a source to a
+// queue pair of a destination. Answers are matched to it once the queue pairs of both ends are known: from connection
 // management, from common PSNs of requests and responses, or from the DETH of a datagram.
 // Answers that cannot be matched are counted separately, never for the wrong flow.
 //

@@ -6,6 +6,7 @@ type Evicted struct {
 	Packets  uint64          // requests of evicted flows
 	IPOctets uint64          // of these requests, from the length fields of IP
 	ECN      [4]uint64       // requests by ECN field
+	Data     Data            // requests and responses of evicted flows, without rates
 	Causes   Retransmissions // retransmissions by cause
 	Answers                  // about evicted flows, and unmatched ones
 }
@@ -36,13 +37,18 @@ func (t *Table) dropStream(id uint32) {
 	t.settleAnswers(s)
 	t.unpairStream(s)
 	e, f := &t.evicted, &s.flow
-	if f.Packets > 0 {
+	if f.hasData() {
 		e.Flows++
 		e.Packets += f.Packets
 		e.IPOctets += f.IPOctets
 		for i, n := range f.ECN {
 			e.ECN[i] += n
 		}
+		d := t.reportData(f)
+		e.Data.Packets += d.Packets
+		e.Data.IPOctets += d.IPOctets
+		e.Data.PayloadOctets += d.PayloadOctets
+		e.Data.CE += d.CE
 		e.Causes.addCounts(&f.sequence.causes)
 	}
 	e.Answers.addCounts(&s.settled)
@@ -55,6 +61,7 @@ func (t *Table) dropStream(id uint32) {
 		t.retries.release(&h.retries)
 	}
 	t.histories.release(&f.history)
+	t.responses.release(&f.responses)
 	t.serieses.releaseSeries(&f.series)
 	if e := t.evidences.lookUp(f.evidence); e != nil {
 		t.histograms.release(&e.pace.recovery)

@@ -50,6 +50,9 @@ func TestScan(t *testing.T) {
 	packets := table.Evicted().Packets
 	for _, f := range table.Snapshot().Flows {
 		packets += f.Packets
+		if f.Packets == 0 {
+			continue // responses to the requests of the capture
+		}
 		if made.Flows[f.FlowKey] == nil && !isManagement(f.DestQP) {
 			require.EqualValues(t, 1, f.Packets)
 		}

@@ -49,19 +49,19 @@ type SignKind uint8
 
 // The kinds of signs. All are packets of the flow, or answers that belong to it for certain.
 const (
-	SignRequest       SignKind = iota
-	SignNotECT                 // requests without ECT
-	SignCE                     // requests with CE
-	SignAnswer                 // responses, ACKs and NAKs
-	SignAnswerAfterCE          // answers after the first request with CE
-	SignNAK                    // NAKs with the code PSN sequence error
-	SignRNR                    // RNR NAKs
-	SignCNP                    // CNPs without a Fast CNP option
-	SignNotification           // Fast CNPs, PPFCs, FCNs, messages to proxies
-	SignGap                    // requests after skipped PSNs
-	SignReordered              // requests that filled a gap before a NAK asked for them
-	SignRetransmitted          // requests that filled a gap after a NAK had asked for them
-	SignAfterTimeout           // retransmissions by cause, as in Retransmissions
+	SignRequest       SignKind = iota // requests, and responses that are data of the flow
+	SignNotECT                        // those without ECT
+	SignCE                            // those with CE
+	SignAnswer                        // responses, ACKs and NAKs, and requests for further responses
+	SignAnswerAfterCE                 // those after the first packet with CE
+	SignNAK                           // NAKs with the code PSN sequence error
+	SignRNR                           // RNR NAKs
+	SignCNP                           // CNPs without a Fast CNP option
+	SignNotification                  // Fast CNPs, PPFCs, FCNs, messages to proxies
+	SignGap                           // requests after skipped PSNs
+	SignReordered                     // requests that filled a gap before a NAK asked for them
+	SignRetransmitted                 // requests that filled a gap after a NAK had asked for them
+	SignAfterTimeout                  // retransmissions by cause, as in Retransmissions
 	SignAfterNAK
 	SignAfterRNR
 	SignReadRest
@@ -162,7 +162,7 @@ type notifier struct {
 
 // evidenceOf returns the evidence of a flow, or nil if none is kept or no request was seen.
 func (t *Table) evidenceOf(f *flow) *evidence {
-	if f.evidence == 0 && (!t.config.Evidence || f.Packets == 0) {
+	if f.evidence == 0 && (!t.config.Evidence || !f.hasData()) {
 		return nil
 	}
 	return t.evidences.allocate(&f.evidence)
@@ -213,13 +213,18 @@ func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause Retr
 
 // recordAnswer records a response, an ACK or a NAK.
 func (e *evidence) recordAnswer(r *reply) {
-	e.signs[SignAnswer].addFrame(r.frame, r.at)
-	if e.signs[SignCE].count > 0 {
-		e.signs[SignAnswerAfterCE].addFrame(r.frame, r.at)
-	}
+	e.recordReceiver(r.frame, r.at)
 	if code, ok := r.syndrome.Code(); ok && !r.noSyndrome && r.syndromeType() == bth.SyndromeNAK &&
 		code != bth.NAKPSNSequence {
 		e.signs[SignRefused].addFrame(r.frame, r.at)
+	}
+}
+
+// recordReceiver records a packet of the receiver: an answer, or a request for further responses.
+func (e *evidence) recordReceiver(frame uint64, at int64) {
+	e.signs[SignAnswer].addFrame(frame, at)
+	if e.signs[SignCE].count > 0 {
+		e.signs[SignAnswerAfterCE].addFrame(frame, at)
 	}
 }
 

@@ -15,6 +15,7 @@ type flow struct {
 	queue       QueueDepth
 	sequence    sequence
 	opening     firstRequest // request kept until the history exists
+	responses   uint32       // id in Table.responses; 0 for none
 	history     uint32       // id in Table.histories; 0 for none
 	cnps        cnps
 	rtt         uint32 // id in Table.histograms; 0 for none
@@ -45,6 +46,11 @@ func (f *flow) countRequest(p *Packet, at int64) {
 	if p.nHops > 0 {
 		f.queue.raise(p.queue)
 	}
+	f.countMark(p, at)
+}
+
+// countMark records the first CE mark since the last CNP.
+func (f *flow) countMark(p *Packet, at int64) {
 	if p.trafficClass&3 == 3 && !f.cnps.ce {
 		f.cnps.ce, f.cnps.firstCE = true, at
 	}
@@ -119,12 +125,16 @@ const minRated = 3
 // meanAndPeak returns the mean and peak rate of IP packets in bits per second: from the first
 // request to the last, and in the busiest window. Both are 0 if there are too few requests.
 func (f *flow) meanAndPeak() (mean, peak float64) {
-	d := f.last - f.first
-	if f.Packets < minRated || d <= 0 {
+	return rates(f.Packets, f.IPOctets, f.last-f.first, &f.peak)
+}
+
+// rates returns the mean and peak rate of packets with these octets in d nanoseconds.
+func rates(packets, octets uint64, d int64, p *peak) (mean, peak float64) {
+	if packets < minRated || d <= 0 {
 		return 0, 0
 	}
-	mean = float64(f.IPOctets) * 8 * float64(time.Second) / float64(d)
-	peak = float64(f.peak.most) * 8 * float64(time.Second) / peakWindow
+	mean = float64(octets) * 8 * float64(time.Second) / float64(d)
+	peak = float64(p.most) * 8 * float64(time.Second) / peakWindow
 	return mean, max(mean, peak)
 }
 

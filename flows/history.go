@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"iter"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -48,6 +49,20 @@ func (a *asks) remembered() []askRequest {
 		return nil
 	}
 	return a.ring[:min(a.n, maxAsked)]
+}
+
+// inOrder yields the stored requests, the oldest first.
+func (a *asks) inOrder() iter.Seq[*askRequest] {
+	return func(yield func(*askRequest) bool) {
+		if a == nil {
+			return
+		}
+		for i := a.n - min(a.n, maxAsked); i != a.n; i++ {
+			if !yield(&a.ring[i%maxAsked]) {
+				return
+			}
+		}
+	}
 }
 
 // asksOf returns the READs and ATOMICs of a history, or nil without any.

@@ -58,7 +58,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 
 // streamOfNotice returns the stream of the flow named by a message, or nil if it has no requests.
 func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
-	if s := t.findStream(about); s != nil && s.flow.Packets > 0 {
+	if s := t.findStream(about); s != nil && s.flow.hasData() {
 		return s
 	}
 	if p.kind != ppfcKind {
@@ -68,7 +68,7 @@ func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	// it).
 	k := about.Reversed(about.QP & maxQP)
 	if s := t.findStream(&k); s != nil {
-		if partner := t.partnerOf(s); partner != nil && partner.flow.Packets > 0 {
+		if partner := t.partnerOf(s); partner != nil && partner.flow.hasData() {
 			return partner
 		}
 	}
@@ -87,8 +87,8 @@ func newLabels() labels { return labels{flowtable.New[key, key](maxLabels, true,
 // labelKey returns the key of a label of 20 bits, with 0 for none.
 func (p *Packet) labelKey() key { return key{Src: p.ingress, Domain: p.label} }
 
-// addRequest records the label of a tunnelled request.
-func (l *labels) addRequest(p *Packet) {
+// addData records the label of a tunnelled request or response.
+func (l *labels) addData(p *Packet) {
 	if p.label == 0 {
 		return
 	}

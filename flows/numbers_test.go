@@ -16,8 +16,11 @@ import (
 func TestTrouble(t *testing.T) {
 	const none = 1 << 20
 	f := Flow{
-		Requests: Requests{Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1},
+		Requests: Requests{Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, none},
 			ICRCWrong: 2},
+		Responses: Responses{Packets: none, ECN: [4]uint64{none, none, none, none}, PSN: ResponsePSN{Gaps: none,
+			Missing: none + 1<<18, Late: none, Copies: none, Retransmitted: 1 << 19}, ICRCWrong: 1 << 20},
+		Data: Data{Packets: none, CE: 1},
 		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Retransmitted: 4, Unseen: 8,
 			Lost:     16,
 			Unjudged: 32},
@@ -26,7 +29,7 @@ func TestTrouble(t *testing.T) {
 			PPFC:     16384,
 			FCN:      32768, Proxy: 65536},
 	}
-	require.EqualValues(t, 1<<17-1, f.Trouble())
+	require.EqualValues(t, 1<<17-1+1<<18+1<<19+1<<20, f.Trouble())
 	require.EqualValues(t, 56, f.PSN.NeverSeen())
 	require.EqualValues(t, none+1<<17-1-1-2-4-56, f.Total())
 }
@@ -39,6 +42,10 @@ func newFlow(n uint64) Flow {
 		First: time.Unix(1, 0), Last: time.Unix(2, int64(n)), Spacing: -1,
 		Requests: Requests{Packets: n, IPOctets: 2 * n, PayloadOctets: 3 * n, ICRCWrong: 4 * n, Truncated: 5 * n,
 			ECN: [4]uint64{6 * n, 7 * n, 8 * n, 9 * n}},
+		Responses: Responses{Packets: 60 * n, IPOctets: 61 * n, PayloadOctets: 62 * n, ICRCWrong: 63 * n,
+			Truncated: 64 * n, ECN: [4]uint64{65 * n, 66 * n, 67 * n, 68 * n},
+			PSN: ResponsePSN{Gaps: 69 * n, Missing: 70 * n, Late: 71 * n, Retransmitted: 72 * n, Copies: 73 * n}},
+		Data: Data{Packets: 74 * n, IPOctets: 75 * n, PayloadOctets: 76 * n, CE: 77 * n},
 		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Retransmitted: 13 * n, Copies: 14 * n, Unseen: 15 * n,
 			Lost:     16 * n,
 			Unjudged: 17 * n},
@@ -99,7 +106,9 @@ func TestSinceCounters(t *testing.T) {
 	require.EqualValues(t, 1, now.changesSince(old).Flows[0].CNPs)
 
 	// An evicted flow that came back is a new flow.
-	for _, back := range []func(f *Flow){func(f *Flow) { f.First = time.Unix(1, 1) }, func(f *Flow) { f.Packets-- }} {
+	for _, back := range []func(f *Flow){
+		func(f *Flow) { f.First = time.Unix(1, 1) }, func(f *Flow) { f.Data.Packets-- },
+	} {
 		now = snapshot(3)
 		back(&now.Flows[0])
 		require.Equal(t, now.Flows, now.changesSince(old).Flows)

@@ -123,7 +123,7 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 	for _, of := range both {
 		s, p := of[0], &of[0].pairing
 		p.partner, p.basis, p.ended = of[1].ref(), from, false
-		if s.flow.Packets > 0 && from != qplearn.BasisCM {
+		if s.flow.hasData() && from != qplearn.BasisCM {
 			p.srcQP, p.srcQPBy = t.keyOfStream(of[1]).QP&maxQP, from
 		}
 		t.markTouched(s)
@@ -169,7 +169,7 @@ func (t *Table) ownerOf(s *stream) *stream {
 // moveAnswers assigns the answers in s to the flow that they are about if it has requests, and
 // counts them as unmatched otherwise.
 func (s *stream) moveAnswers(about *stream) {
-	if about != nil && about.flow.Packets > 0 {
+	if about != nil && about.flow.hasData() {
 		about.settled.addCounts(&s.answers)
 	} else {
 		s.stray.addCounts(&s.answers)

@@ -47,6 +47,12 @@ func realCases(t *testing.T, with func(t *testing.T, truth *realTruth)) {
 // realFrames decodes the packets of a capture with one Decoder.
 func realFrames(t *testing.T, name string, with func(p *Packet, at time.Time)) {
 	t.Helper()
+	realRecords(t, name, func(_ []byte, p *Packet, at time.Time) { with(p, at) })
+}
+
+// realRecords is realFrames with the octets of each frame.
+func realRecords(t *testing.T, name string, with func(b []byte, p *Packet, at time.Time)) {
+	t.Helper()
 	f := wiretest.Must(os.Open(wiretest.Path(t, "real/"+name)))(t)
 	defer f.Close()
 	r := wiretest.Must(capture.Open(f))(t)
@@ -60,7 +66,7 @@ func realFrames(t *testing.T, name string, with func(p *Packet, at time.Time)) {
 		require.NoError(t, err)
 		p := new(Packet)
 		d.Decode(p, record.Data, record.Options())
-		with(p, record.Time)
+		with(record.Data, p, record.Time)
 	}
 }
 

@@ -12,14 +12,17 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Flow is the report of one flow: the requests of one direction and the answers about them.
+// A Flow is the report of one flow: the requests and responses of one direction and the answers about
+// them. It may consist of responses alone.
 type Flow struct {
 	rocev2.FlowKey
 	SrcQP     uint32
 	SrcQPFrom qpmap.Basis // 0 if SrcQP is unknown
 
 	Requests
-	First, Last time.Time // first request; last packet, request or answer
+	Responses   Responses
+	Data        Data
+	First, Last time.Time // first request, or without requests first response; last packet, data or answer
 	// Rate of IP packets in bits per second: mean from the first request to the last, and peak
 	// within 100 ms, or within the whole time if it is shorter. Both are 0 if there are fewer than
 	// three requests, or no time between them.
@@ -196,7 +199,9 @@ type Link struct {
 func (t *Table) reportFlow(s *stream) Flow {
 	f := &s.flow
 	out := Flow{
-		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, First: timeOf(f.first), Answers: s.settled,
+		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, Responses: t.reportResponses(f),
+		Data:  t.reportData(f),
+		First: timeOf(f.first), Answers: s.settled,
 		Spacing: -1,
 		AfterCE: t.histograms.lookUp(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
@@ -251,6 +256,12 @@ func (t *Table) reportFlow(s *stream) Flow {
 		out.RTTFromRetransmitted = 0
 	}
 	last := f.last
+	if f.responses != 0 {
+		last = max(last, t.responses.lookUp(f.responses).last)
+		if f.Packets == 0 {
+			out.First = out.Responses.First
+		}
+	}
 	if out.Answers.any {
 		last = max(last, out.Answers.last)
 	}
@@ -274,11 +285,11 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 		own.addCounts(&s.answers)
 	}
 	add(t.keyOfStream(s), &own)
-	if e := t.evidences.lookUp(s.flow.evidence); e != nil && s.flow.Packets == 0 && len(all) > before {
+	if e := t.evidences.lookUp(s.flow.evidence); e != nil && !s.flow.hasData() && len(all) > before {
 		all[before].CNP = e.signs[SignCNP].toSign()
 	}
 	// Notifications that name this flow, of which no request was seen.
-	if e := t.earlies.lookUp(s.early); e != nil && e.notified && s.flow.Packets == 0 {
+	if e := t.earlies.lookUp(s.early); e != nil && e.notified && !s.flow.hasData() {
 		add(&e.from, &s.settled)
 	}
 	return all
@@ -287,7 +298,7 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 // hasOwner reports whether the answers in s belong to a flow with requests.
 func (t *Table) hasOwner(s *stream) bool {
 	about := t.ownerOf(s)
-	return about != nil && about.flow.Packets > 0
+	return about != nil && about.flow.hasData()
 }
 
 // reportLinks returns the reports of all links by source address.
@@ -313,9 +324,10 @@ func (t *Table) reportLinks() (all []Link) {
 // NAKs, CE marks, notifications and wrong ICRCs. Reordered packets do not count, nor PSNs never seen in
 // a sample of the packets.
 func (f *Flow) Trouble() uint64 {
-	missing := f.PSN.NeverSeen()
+	missing, r := f.PSN.NeverSeen()+f.Responses.PSN.NeverSeen(), &f.Responses
 	if f.Sampled > 0 {
 		missing = 0
 	}
-	return missing + f.PSN.Retransmitted + f.Trimmed + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
+	return missing + f.PSN.Retransmitted + f.Trimmed + f.ICRCWrong + r.PSN.Retransmitted + r.ICRCWrong + f.Data.CE +
+		f.Answers.Total() - f.ACKs
 }

@@ -6,15 +6,16 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
 	f := &s.flow
 	if f.Packets == 0 {
-		f.first, f.last = at, at
-		t.evidences.release(&f.evidence) // CNPs about another flow
-		if e := t.earlies.lookUp(s.early); e != nil {
-			e.notified = false // earlier notifications now count for the flow
+		if !f.hasData() {
+			t.beginData(s)
 		}
-		t.names.addFlow(&p.pkt.Flow)
+		f.first, f.last = at, at
 	}
 	previous := f.last
 	f.countRequest(p, at)
+	if r := t.responses.lookUp(f.responses); r != nil {
+		r.peak.addOctets(at-r.start, p.ipOctets)
+	}
 	if series := t.seriesOf(f); series != nil {
 		series.countRequest(p, at)
 		t.totalAt(at).countRequest(p)
@@ -45,6 +46,9 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 	t.learnMTU(s, p.pkt.Opcode.PathMTU(p.pkt.Payload))
 	if s.pairing.announced.stream.id != 0 {
 		t.checkAnnounced(s, p.pkt.PSN)
+	}
+	if r.asks {
+		t.recordAsker(s, frame, at)
 	}
 	if p.pkt.PSN != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skipLearning(at) {
 		t.learnPacket(p, at)

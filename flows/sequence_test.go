@@ -392,37 +392,37 @@ func TestLabelsOfFlows(t *testing.T) {
 	l := newLabels()
 	_, ok := l.lookUpFlow(packet(1, 5, key{}))
 	require.False(t, ok)
-	l.addRequest(packet(1, 0, ab))
+	l.addData(packet(1, 0, ab))
 	require.Zero(t, l.Len(), "no label")
-	l.addRequest(packet(1, 5, ab))
-	l.addRequest(packet(2, 5, ba))
+	l.addData(packet(1, 5, ab))
+	l.addData(packet(2, 5, ba))
 	for range 2 {
 		found, ok := l.lookUpFlow(packet(1, 5, key{}))
 		require.True(t, ok)
 		require.Equal(t, ab, found)
 		found, _ = l.lookUpFlow(packet(2, 5, key{}))
 		require.Equal(t, ba, found)
-		l.addRequest(packet(2, 5, ba))
+		l.addData(packet(2, 5, ba))
 	}
 	_, ok = l.lookUpFlow(packet(1, 0, key{}))
 	require.False(t, ok)
 	_, ok = l.lookUpFlow(packet(1, 6, key{}))
 	require.False(t, ok)
-	l.addRequest(packet(1, 5, ba))
+	l.addData(packet(1, 5, ba))
 	found, _ := l.lookUpFlow(packet(1, 5, key{}))
 	require.Equal(t, ba, found)
 
 	// Over the limit, the least recently used label is evicted.
 	l = newLabels()
 	for label := range uint32(maxLabels) {
-		l.addRequest(packet(3, 1+label, ab))
+		l.addData(packet(3, 1+label, ab))
 	}
-	l.addRequest(packet(3, 1, ab)) // seen again: no additional entry
+	l.addData(packet(3, 1, ab)) // seen again: no additional entry
 	for label := uint32(1); label <= 2; label++ {
 		_, ok = l.lookUpFlow(packet(3, label, key{}))
 		require.True(t, ok)
 	}
-	l.addRequest(packet(3, 1+maxLabels, ab))
+	l.addData(packet(3, 1+maxLabels, ab))
 	for _, c := range []struct {
 		label uint32
 		want  bool

@@ -388,10 +388,14 @@ func (q *queues) mergeBins(bins int) {
 // seriesOf returns the series of a flow, or nil if none is kept or no request was seen.
 func (t *Table) seriesOf(f *flow) *series {
 	if f.series == 0 {
-		if !t.config.Series || f.Packets == 0 {
+		if !t.config.Series || !f.hasData() {
 			return nil
 		}
-		return t.serieses.beginSeries(&f.series, f.first)
+		first := f.first
+		if f.Packets == 0 {
+			first = t.responses.lookUp(f.responses).first
+		}
+		return t.serieses.beginSeries(&f.series, first)
 	}
 	return t.serieses.all.lookUp(f.series)
 }

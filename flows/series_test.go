@@ -31,8 +31,8 @@ func TestSeriesSums(t *testing.T) {
 				require.Empty(t, s.Marks)
 				late, repeats = 0, 0
 			}
-			require.Equal(t, f.IPOctets, sum.IPOctets)
-			require.EqualValues(t, f.ECN[rocev2.CE], sum.CE)
+			require.Equal(t, f.Data.IPOctets, sum.IPOctets)
+			require.EqualValues(t, f.Data.CE, sum.CE)
 			require.EqualValues(t, f.CNPs+f.FastCNPs, sum.CNPs)
 			require.Equal(t, late, sum.Late)
 			require.Equal(t, repeats, sum.Retransmitted)

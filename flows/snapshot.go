@@ -32,7 +32,7 @@ func (t *Table) Snapshot() *Snapshot {
 
 // reportTo appends the reports of a stream to a snapshot.
 func (t *Table) reportTo(s *Snapshot, of *stream) {
-	if of.flow.Packets > 0 {
+	if of.flow.hasData() {
 		s.Flows = append(s.Flows, t.reportFlow(of))
 	}
 	s.Unpaired = t.appendUnpaired(s.Unpaired, of)
@@ -99,10 +99,10 @@ func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 		f := s.Flows[i]
 		f.RTT, f.AfterCE = f.RTT.clone(), f.AfterCE.clone()
 		o := before[f.FlowKey]
-		if o != nil && o.First.Equal(f.First) && o.Packets <= f.Packets {
+		if o != nil && o.First.Equal(f.First) && o.Data.Packets <= f.Data.Packets {
 			now := f.PSN
 			f.subtractOld(o)
-			if f.Packets == 0 && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
+			if f.Data.Packets == 0 && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
 				continue
 			}
 		}
@@ -145,19 +145,23 @@ func (p *Priority) subtractOld(o *Priority) bool {
 func (f *Flow) subtractOld(o *Flow) {
 	subtractCounts(f.counters(), o.counters())
 	f.Answers.subtractOld(&o.Answers)
-	f.Mean = 0
+	f.Mean, f.Data.Mean = 0, 0
 	f.RTT.subtractOld(o.RTT)
 	f.AfterCE.subtractOld(o.AfterCE)
 }
 
 // counters returns pointers to all counters except those of answers.
 func (f *Flow) counters() []*uint64 {
-	p, c := &f.PSN, &f.Causes
+	p, c, r, d := &f.PSN, &f.Causes, &f.Responses, &f.Data
 	all := []*uint64{
 		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated, &f.Trimmed,
 		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
 		&p.Gaps, &p.Missing, &p.Late, &p.Retransmitted, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
 		&c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious, &f.RTTFromRetransmitted,
+		&r.Packets, &r.IPOctets, &r.PayloadOctets, &r.ICRCWrong, &r.Truncated,
+		&r.ECN[0], &r.ECN[1], &r.ECN[2], &r.ECN[3],
+		&r.PSN.Gaps, &r.PSN.Missing, &r.PSN.Late, &r.PSN.Retransmitted, &r.PSN.Copies,
+		&d.Packets, &d.IPOctets, &d.PayloadOctets, &d.CE,
 	}
 	for i := range f.messages {
 		all = append(all, &f.messages[i].Begun, &f.messages[i].Complete)
@@ -173,7 +177,8 @@ func (a *Answers) subtractOld(o *Answers) {
 // counters returns pointers to all counters except those of answers.
 func (e *Evicted) counters() []*uint64 {
 	c := &e.Causes
-	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious}
+	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious,
+		&e.Data.Packets, &e.Data.IPOctets, &e.Data.PayloadOctets, &e.Data.CE}
 	for i := range e.ECN {
 		all = append(all, &e.ECN[i])
 	}

@@ -11,7 +11,7 @@ import (
 type Config struct {
 	// MaxFlows is the maximum number of flows, 131,072 if 0 and at least 2. Answers without
 	// requests in the same direction count as a flow. A flow takes 1 KB, 3.5 KB with consecutive
-	// requests, 3 KB more with READs or ATOMICs, 5.5 KB more after a retransmission timeout, and 5 KB
+	// requests, 3 KB more with READs or ATOMICs, 1 KB with responses, 5.5 KB after a timeout, and 5 KB
 	// more for each of its two time distributions.
 	MaxFlows int
 	// Shards divides the flows between several tables that observe the same packets. This table
@@ -54,6 +54,7 @@ type Table struct {
 
 	histories  pool[history]
 	asks       pool[asks]
+	responses  pool[responses]
 	retries    pool[retries]
 	histograms pool[Histogram]
 	earlies    pool[earlyReplies]
@@ -154,7 +155,7 @@ func (t *Table) observePacket(p *Packet, frame uint64, at int64) {
 		t.stats.Broken++
 	case requestKind:
 		if p.tunnelled {
-			t.labels.addRequest(p)
+			t.labels.addData(p)
 		}
 		if t.ownsShard(&p.pkt.Flow) {
 			t.observeRequest(p, frame, at)
@@ -162,8 +163,14 @@ func (t *Table) observePacket(p *Packet, frame uint64, at int64) {
 			t.names.addFlow(&p.pkt.Flow)
 		}
 	case answerKind, cnpKind:
+		response := roles[p.pkt.Opcode].isResponse()
+		if response && p.tunnelled {
+			t.labels.addData(p)
+		}
 		if t.ownsShard(&p.pkt.Flow) {
 			t.observeAnswer(p, frame, at)
+		} else if response {
+			t.names.addFlow(&p.pkt.Flow)
 		}
 	case trimmedKind:
 		t.observeTrimmed(p, frame, at)

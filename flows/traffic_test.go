@@ -52,8 +52,15 @@ func TestTraffic(t *testing.T) {
 func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string) {
 	t.Helper()
 	seen := 0
+	responses := map[rocev2.FlowKey]*Responses{}
 	for _, f := range table.Snapshot().Flows {
 		if isManagement(f.DestQP) {
+			continue
+		}
+		if f.Packets == 0 {
+			responses[f.FlowKey] = &f.Responses
+			require.Equal(t, f.SrcQPFrom == 0, f.SrcQP == 0)
+			require.Equal(t, f.Responses.Packets, f.Data.Packets)
 			continue
 		}
 		seen++
@@ -75,6 +82,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 			CNPs: f.CNPs, Fast: f.FastCNPs, PPFC: f.PPFC, Proxy: f.Proxy,
 			CE: f.ECN[rocev2.CE], Begun: begun, Complete: complete,
 			FirstTrouble: f.FirstTrouble,
+			Responses:    truth.Responses, ResponseOctets: truth.ResponseOctets, // compared below
 		}
 		require.Equal(t, *truth, got, "%s: %v from %v", name, f.FlowKey, f.SrcQPFrom)
 		require.Zero(t, f.ICRCWrong)
@@ -82,6 +90,18 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 		require.NotEqual(t, qpmap.BasisUD, f.SrcQPFrom)
 	}
 	require.Equal(t, len(made.Flows), seen, name)
+	for k, truth := range made.Flows {
+		back := rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: truth.SrcQP}
+		r := responses[back]
+		require.Equal(t, truth.Responses > 0, r != nil, "%s: %v", name, k)
+		if r != nil {
+			require.Equal(t, []uint64{truth.Responses, truth.ResponseOctets}, []uint64{r.Packets, r.IPOctets},
+				"%s: %v", name, k)
+			require.Zero(t, r.PSN, "%s: %v", name, k)
+			delete(responses, back)
+		}
+	}
+	require.Empty(t, responses, name)
 	for _, u := range table.Snapshot().Unpaired {
 		t.Fatalf("%s: unpaired %+v", name, u)
 	}

@@ -25,13 +25,13 @@ func flowOf(src byte, dscp int, packets uint64) flows.Flow {
 	f := flows.Flow{FlowKey: rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{10, 0, 0, src}),
 		Dst: netip.AddrFrom4([4]byte{10, 0, 0, 1}), DestQP: 0x100 + uint32(src)}, Sequenced: true,
 		Evidence: &flows.Evidence{}}
-	f.Packets, f.DSCP = packets, 1<<dscp
+	f.Packets, f.Data.Packets, f.DSCP = packets, packets, 1<<dscp
 	*f.Evidence.Sign(flows.SignRequest) = signOf(packets)
 	return f
 }
 
 func withMarks(f flows.Flow) flows.Flow {
-	f.ECN[rocev2.CE] = 20
+	f.ECN[rocev2.CE], f.Data.CE = 20, 20
 	*f.Evidence.Sign(flows.SignCE), *f.Evidence.Sign(flows.SignAnswerAfterCE) = signOf(20), signOf(10)
 	*f.Evidence.Sign(flows.SignAnswer) = signOf(10)
 	return f

@@ -63,7 +63,7 @@ func isUnheededBeside(f *flows.Flow, all []*flows.Flow) bool {
 	var after float64
 	for _, o := range all {
 		c, s := &o.Evidence.Control, cnpSign(o)
-		if o.Src == f.Src || c.Judged == 0 || o.DSCP != f.DSCP || !spansOverlap(s.Since, s.Until, span.Since,
+		if o.Src == f.Src || c.Judged == 0 || dscpOf(o) != dscpOf(f) || !spansOverlap(s.Since, s.Until, span.Since,
 			span.Until) {
 			continue
 		}

@@ -33,7 +33,8 @@ func findNotECNCapable(v *view) {
 		return flows.Sign{}
 	}
 	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool {
-		return f.Sequenced && f.Evidence.Sign(flows.SignNotECT).Count == f.Packets && f.Packets >= minExpected &&
+		return f.Sequenced && f.Evidence.Sign(flows.SignNotECT).Count == f.Data.Packets &&
+			f.Data.Packets >= minExpected &&
 			f.Evidence.Sign(flows.SignNotification).Count == 0 && near(f).Count > 0
 	}) {
 		var others flows.Sign

@@ -182,7 +182,7 @@ func busiestFlows(all []*flows.Flow) (most []*flows.Flow) {
 func congestionSpan(all []*flows.Flow) (hits flows.Sign, requests uint64) {
 	for _, f := range all {
 		hits = addSigns(hits, congestionSign(f))
-		requests += f.Packets
+		requests += f.Data.Packets
 	}
 	return hits, requests
 }

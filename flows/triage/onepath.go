@@ -73,7 +73,7 @@ func splitByCongestion(all []*flows.Flow) (hit, spared []*flows.Flow) {
 		case hitFlows[f]:
 		case ports[f.SrcPort]:
 			return nil, nil
-		case f.Sequenced && !f.Varies.SrcPort && f.DSCP == hit[0].DSCP && congestionSign(f).Count == 0 &&
+		case f.Sequenced && !f.Varies.SrcPort && dscpOf(f) == dscpOf(hit[0]) && congestionSign(f).Count == 0 &&
 			f.Evidence.Sign(flows.SignNotECT).Count == 0:
 			spared = append(spared, f)
 			expected += requestsDuring(f, &hits) * hits.Count

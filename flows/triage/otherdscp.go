@@ -29,11 +29,11 @@ func findOtherDSCP(v *view) {
 		var lossy []*flows.Flow
 		var set, lost, packets uint64
 		for _, f := range g.flows {
-			if f.Sequenced && bits.OnesCount64(f.DSCP) == 1 && f.DSCP != 1<<spared && hasLosses(f) {
+			if f.Sequenced && bits.OnesCount64(dscpOf(f)) == 1 && dscpOf(f) != 1<<spared && hasLosses(f) {
 				lossy = append(lossy, f)
-				set |= f.DSCP
+				set |= dscpOf(f)
 				lost += countLosses(f)
-				packets += f.Packets
+				packets += f.Data.Packets
 			}
 		}
 		if len(lossy) == 0 || lost*sent < minMarks*packets {
@@ -68,12 +68,12 @@ func sparedDSCP(all []*flows.Flow) (dscp, sent uint64, ok bool) {
 	var number, packets [64]uint64
 	var lossy [64]bool
 	for _, f := range all {
-		if bits.OnesCount64(f.DSCP) != 1 || !f.Sequenced {
+		if bits.OnesCount64(dscpOf(f)) != 1 || !f.Sequenced {
 			continue
 		}
-		d := bits.TrailingZeros64(f.DSCP)
+		d := bits.TrailingZeros64(dscpOf(f))
 		number[d]++
-		packets[d] += f.Packets
+		packets[d] += f.Data.Packets
 		lossy[d] = lossy[d] || hasLosses(f)
 	}
 	for d, n := range packets {

@@ -306,3 +306,6 @@ func limitFrames(all []Frame) []Frame {
 	}
 	return all
 }
+
+// dscpOf returns the set of DSCPs of a flow's data.
+func dscpOf(f *flows.Flow) uint64 { return f.DSCP | f.Responses.DSCP }

@@ -47,10 +47,10 @@ func New(cfg Config) *Map {
 		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
 		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
-		recent:    newRecent(entriesPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow),
+		recent:    newRecent(max(entriesPerFlow*cfg.MaxOpen, minEntries), cfg.Seed, cfg.Grow),
 	}
 	if cfg.Ports {
-		m.ports = newRecent(entriesPerFlow*cfg.MaxOpen, cfg.Seed, cfg.Grow)
+		m.ports = newRecent(max(entriesPerFlow*cfg.MaxOpen, minEntries), cfg.Seed, cfg.Grow)
 	}
 	return m
 }
@@ -80,6 +80,10 @@ func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 
 // entriesPerFlow is the average number of entries of remembered requests for each of MaxOpen flows.
 const entriesPerFlow = 8
+
+// minEntries is the number of these entries with few flows: the seed hardly ever decides which pairs
+// these have.
+const minEntries = 1 << 14
 
 // managementQP is the higher of the two queue pairs, 0 and 1, that carry only
 // management datagrams.

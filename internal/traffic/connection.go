@@ -398,7 +398,12 @@ func (c *connection) answer(op bth.Operation, psn uint32, syndrome bth.Syndrome,
 	p.BTH.AETH.Syndrome = syndrome
 	p.BTH.Pad = uint8(-size & 3)
 	p.Payload = make([]byte, size)
-	c.frames = append(c.frames, c.frame(p))
+	f := c.frame(p)
+	if op != bth.OpAcknowledge {
+		c.truth.Responses++
+		c.truth.ResponseOctets += uint64(len(f.Data) - wire.EthernetSize)
+	}
+	c.frames = append(c.frames, f)
 }
 
 // notify captures notifications about the flow.

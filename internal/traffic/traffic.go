@@ -38,6 +38,7 @@ type Truth struct {
 	Begun, Complete             uint64 // messages of all kinds
 	FirstTrouble                uint64 // frame
 	RTTs                        uint64
+	Responses, ResponseOctets   uint64 // READ responses and ATOMIC Acknowledges to the flow's source, all in order
 }
 
 // A Frame is a packet of a capture.

@@ -115,8 +115,12 @@ func (a *accountant) printInterval() error {
 	for i := range changed.Flows {
 		f := &changed.Flows[i]
 		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()
+		f.Data.Mean = float64(f.Data.IPOctets) * 8 / a.interval.Seconds()
 		if f.Peak > 0 { // else there are too few requests; it is the flow's so far, and over 100 ms
 			f.Peak = max(f.Peak, f.Mean)
+		}
+		if f.Data.Peak > 0 {
+			f.Data.Peak = max(f.Data.Peak, f.Data.Mean)
 		}
 	}
 	during := &intervalLine{formatTime(a.from), formatTime(a.to)}

@@ -17,7 +17,7 @@ import (
 //
 //	repeats=0   ce<1%   total.cnps>0   verdicts=0   cause.no-cnp=0
 //
-// A percentage is that of the packets.
+// A percentage is that of the packets of data: requests and responses.
 type rule struct {
 	text    string
 	metric  metric
@@ -161,13 +161,13 @@ func checkRules(rules []rule, all []flows.Flow, unpaired []flows.Unpaired,
 		var packets uint64
 		for j := range all {
 			f := &all[j]
-			packets += f.Packets
+			packets += f.Data.Packets
 			n, ok := r.metric.of(f)
 			if !ok {
 				continue
 			}
 			total += n
-			if !r.total && f.DestQP > 1 && !r.holds(n, f.Packets) {
+			if !r.total && f.DestQP > 1 && !r.holds(n, f.Data.Packets) {
 				broken = append(broken, verdict{r, f.FlowKey.String(), n})
 			}
 		}

@@ -113,7 +113,7 @@ type order func(a, b *flows.Flow) int
 // orders are those that have a name of their own.
 var orders = map[string]order{
 	"trouble": func(a, b *flows.Flow) int {
-		return cmp.Or(cmp.Compare(b.Trouble(), a.Trouble()), cmp.Compare(b.Packets, a.Packets))
+		return cmp.Or(cmp.Compare(b.Trouble(), a.Trouble()), cmp.Compare(b.Data.Packets, a.Data.Packets))
 	},
 	"src":   func(a, b *flows.Flow) int { return 0 }, // as the keys have it
 	"dst":   func(a, b *flows.Flow) int { return a.Dst.Compare(b.Dst) },

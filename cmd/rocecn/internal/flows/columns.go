@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A column is one of the tables for people, in a terminal and on a page.
@@ -52,31 +51,32 @@ var flowColumns = []column{
 	{"TR", "Transport", "transport service", "text", func(f *flows.Flow) cell {
 		return cell{Text: f.Transport.String(), value: f.Transport.String()}
 	}},
-	{"PACKETS", "Packets", "requests, including retransmissions", "count", countColumn("packets", "")},
+	{"PACKETS", "Packets", "requests and responses, including retransmissions", "count",
+		countColumn("data.packets", "")},
 	{"BIT/S", "bit/s", "mean rate of IP packets", "rate", func(f *flows.Flow) cell {
-		if f.Mean <= 0 {
+		if f.Data.Mean <= 0 {
 			return cell{Text: none}
 		}
-		return cell{Text: formatScaled(f.Mean), value: math.Round(f.Mean)}
+		return cell{Text: formatScaled(f.Data.Mean), value: math.Round(f.Data.Mean)}
 	}},
-	{"MISSING", "Missing", "requests that never arrived", "count", func(f *flows.Flow) cell {
+	{"MISSING", "Missing", "requests and responses that never arrived", "count", func(f *flows.Flow) cell {
 		colour := yellow // by the capture
-		if f.PSN.Lost+f.PSN.Unjudged > 0 {
+		if f.PSN.Lost+f.PSN.Unjudged+f.Responses.PSN.NeverSeen() > 0 {
 			colour = red
 		}
-		return countCell(float64(f.PSN.NeverSeen()), f.Sequenced, colour)
+		return countCell(float64(f.PSN.NeverSeen()+f.Responses.PSN.NeverSeen()), f.Sequenced, colour)
 	}},
 	{"", "Lost", "missing, and no answer covers them", "count", countColumn("psn.lost", red)},
-	{"REORDER", "Reorder", "requests that arrived after later ones, for the first time", "count",
-		countColumn("psn.late", yellow)},
-	{"REPEATS", "Repeats", "retransmitted requests", "count", countColumn("psn.repeats", red)},
-	{"", "Copies", "requests copied by the network", "count", countColumn("psn.copies", "")},
-	{"CE", "CE", "requests with Congestion Experienced", "share", func(f *flows.Flow) cell {
-		n := f.ECN[rocev2.CE]
+	{"REORDER", "Reorder", "packets that arrived after later ones, for the first time", "count",
+		countColumn("late", yellow)},
+	{"REPEATS", "Repeats", "retransmitted requests and responses", "count", countColumn("repeats", red)},
+	{"", "Copies", "packets copied by the network", "count", countColumn("copies", "")},
+	{"CE", "CE", "packets with Congestion Experienced", "share", func(f *flows.Flow) cell {
+		n := f.Data.CE
 		if n == 0 {
 			return cell{Text: "0", value: 0}
 		}
-		share := 100 * float64(n) / float64(max(f.Packets, 1))
+		share := 100 * float64(n) / float64(max(f.Data.Packets, 1))
 		return cell{Text: fmt.Sprintf("%.1f%%", share), value: math.Round(1000*share) / 1000, colour: yellow}
 	}},
 	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", "count", countColumn("cnps", yellow)},

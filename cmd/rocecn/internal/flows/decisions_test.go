@@ -171,6 +171,7 @@ func TestCheckOf(t *testing.T) {
 	src, dst := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	flow := func(qp uint32, packets, acks uint64) flows.Flow {
 		return flows.Flow{FlowKey: flowKey(src, dst, qp), Requests: flows.Requests{Packets: packets},
+			Data:    flows.Data{Packets: packets},
 			Answers: flows.Answers{ACKs: acks}}
 	}
 	all := []flows.Flow{flow(0, 10, 1), flow(1, 10, 2), flow(2, 10, 4), flow(3, 10, 8)}
@@ -283,13 +284,17 @@ func TestOrders(t *testing.T) {
 	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, n}) }
 	all := []flows.Flow{
 		{FlowKey: flowKey(addr(1), addr(9), 1), First: second(3), Last: second(5), Requests: flows.Requests{Packets: 7},
+			Data:    flows.Data{Packets: 7},
 			Answers: flows.Answers{FCN: 1}},
 		{FlowKey: flowKey(addr(2), addr(8), 1), First: second(1), Last: second(9),
-			Requests: flows.Requests{Packets: 8, MTU: 256}, Answers: flows.Answers{FCN: 1}},
+			Requests: flows.Requests{Packets: 8, MTU: 256},
+			Data:     flows.Data{Packets: 8}, Answers: flows.Answers{FCN: 1}},
 		{FlowKey: flowKey(addr(3), addr(7), 1), First: second(2), Last: second(4),
-			Requests: flows.Requests{Packets: 9, MTU: 512}},
+			Requests: flows.Requests{Packets: 9, MTU: 512},
+			Data:     flows.Data{Packets: 9}},
 		{FlowKey: flowKey(addr(4), addr(7), 1), First: second(2), Last: second(4),
-			Requests: flows.Requests{Packets: 9}},
+			Requests: flows.Requests{Packets: 9},
+			Data:     flows.Data{Packets: 9}},
 	}
 	for _, c := range []struct{ name, want string }{
 		{"trouble", "2 1 3 4"}, {"src", "1 2 3 4"}, {"dst", "3 4 2 1"}, {"first", "2 3 4 1"}, {"last", "3 4 1 2"},

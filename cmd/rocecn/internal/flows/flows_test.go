@@ -80,11 +80,11 @@ func TestCaptures(t *testing.T) {
 		repeats, cm   float64
 		management, n int
 	}{
-		{"rxe-perf4.pcap", 0, 0, 0, 5},
+		{"rxe-perf4.pcap", 0, 0, 0, 7},
 		{"rxe-rping6.pcap", 0, 2, 2, 4},
-		{"rxe-vlan4.pcap", 0, 0, 0, 2},
+		{"rxe-vlan4.pcap", 0, 0, 0, 3},
 		{"rxe-ucmatose4.pcap", 0, 4, 2, 6},
-		{"rxe-verbs6.pcap", 3, 0, 0, 7},
+		{"rxe-verbs6.pcap", 3, 0, 0, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var gaps, missing, repeats, rnr, cm float64
@@ -155,6 +155,7 @@ func TestKeys(t *testing.T) {
 		Sequenced: true, Mean: 1, PSN: flows.PSN{Lives: 1}}
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	f.Peak = 1
+	f.Responses.Packets, f.Data.Mean, f.Data.Peak = 1, 1, 1
 	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
 	f.RTT.Add(time.Microsecond)
 	f.AfterCE.Add(time.Microsecond)
@@ -164,9 +165,10 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, json.Unmarshal(jsonOf(t, lineOf(&f, nil)), &got))
 	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
 	require.Equal(t,
-		strings.Fields("acks cnps dest_qp dscp dst dst_mac ecn fcn first icrc_wrong ip_octets last lives messages mtu "+
-			"naks packets "+
-			"payload_octets pcp ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_mac "+
+		strings.Fields("acks cnps data dest_qp dscp dst dst_mac ecn fcn first icrc_wrong ip_octets "+
+			"last lives messages "+
+			"mtu naks packets "+
+			"payload_octets pcp ppfc proxy psn rate_bps repeats_by responses rnr_naks rtt_us src src_mac "+
 			"src_port "+
 			"src_port_shared src_qp src_qp_from transport truncated varies vlan worst_queue"),
 		keys(got))
@@ -182,6 +184,11 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, strings.Fields("min p50 p99 samples"), keys(got["rtt_us"]))
 	require.Equal(t, strings.Fields("depth node"), keys(got["worst_queue"]))
 	require.Equal(t, strings.Fields("mean peak"), keys(got["rate_bps"]))
+	require.Equal(t, strings.Fields("dscp ecn first icrc_wrong ip_octets last packets payload_octets psn truncated"),
+		keys(got["responses"]))
+	require.Equal(t, strings.Fields("copies gaps late missing repeats"), keys(valueAt(got, "responses", "psn")))
+	require.Equal(t, strings.Fields("ce ip_octets packets payload_octets rate_bps"), keys(got["data"]))
+	require.Equal(t, strings.Fields("mean peak"), keys(valueAt(got, "data", "rate_bps")))
 	require.Equal(t, map[string]any{"FLUSH": map[string]any{"begun": 1., "complete": 0.}}, got["messages"])
 
 	plain := lineOf(&flows.Flow{Spacing: -1}, nil)
@@ -189,7 +196,8 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, json.Unmarshal(jsonOf(t, plain), &got))
 	clear(got)
 	require.NoError(t, json.Unmarshal(jsonOf(t, plain), &got))
-	for _, key := range strings.Fields("src_qp src_qp_from vlan mtu lives psn repeats_by rtt_us worst_queue") {
+	absent := "src_qp src_qp_from vlan mtu lives psn repeats_by responses rtt_us worst_queue"
+	for _, key := range strings.Fields(absent) {
 		require.NotContains(t, got, key)
 	}
 	u := flows.Unpaired{FlowKey: flowKey(f.Src, f.Dst, 17), WithQP: true, Answers: flows.Answers{ACKs: 2, CNPs: 1}}
@@ -270,7 +278,7 @@ func TestCheck(t *testing.T) {
 		{"repeats = 0, ce<1%", perf, 0},
 		{"cnps>0", perf, 3},
 		{"total.cnps>0", perf, 3},
-		{"total.cnps=0,missing=0,gaps<=0,packets>=1", perf, 0},
+		{"total.cnps=0,missing=0,gaps<=0,data.packets>=1", perf, 0},
 		{"total.repeats<=3,total.repeats>2", verbs, 0},
 		{"total.repeats!=3", verbs, 3},
 		{"total.rnr_naks=4", verbs, 0}, // unpaired ones count in the total
@@ -313,16 +321,16 @@ func TestChoice(t *testing.T) {
 		}
 		return all
 	}
-	require.Equal(t, []float64{23, 21, 17, 18, 20, 19, 22}, qps())
+	require.Equal(t, []float64{23, 21, 17, 18, 17, 20, 19, 21, 20, 22}, qps())
 	require.Equal(t, []float64{23, 21}, qps("-top", "2"))
 	require.Equal(t, []float64{23, 21}, qps("-trouble"))
-	require.Equal(t, []float64{17, 18, 20, 23, 19, 21, 22}, qps("-sort", "packets"))
+	require.Equal(t, []float64{17, 18, 20, 23, 19, 21, 22, 17, 20, 21}, qps("-sort", "packets"))
 	require.Equal(t, []float64{23}, qps("-sort", "repeats", "-top", "1"))
-	require.Equal(t, []float64{17, 18, 19, 20, 21, 22, 23}, qps("-sort", "first"))
-	require.Equal(t, []float64{17, 18, 19, 20, 21, 22, 23}, qps("-sort", "src"))
-	require.Equal(t, []float64{17, 23}, qps("-sort", "dst", "-qp", "17,0x17"))
-	require.Len(t, qps("-address", "fd77::1"), 7)
-	require.Len(t, qps("-address", "2001:db8::/32,fd77::/16"), 7)
+	require.Equal(t, []float64{17, 17, 18, 19, 20, 20, 21, 21, 22, 23}, qps("-sort", "first"))
+	require.Equal(t, []float64{17, 20, 21, 17, 18, 19, 20, 21, 22, 23}, qps("-sort", "src"))
+	require.Equal(t, []float64{17, 23, 17}, qps("-sort", "dst", "-qp", "17,0x17"))
+	require.Len(t, qps("-address", "fd77::1"), 10)
+	require.Len(t, qps("-address", "2001:db8::/32,fd77::/16"), 10)
 	require.Empty(t, qps("-address", "fd77::3"))
 	require.Len(t, qps("-dscp", "26"), 7)
 	require.Empty(t, qps("-dscp", "0,1"))
@@ -363,7 +371,7 @@ func TestDamagedFile(t *testing.T) {
 	status, out, stderr := run(t, bytes.NewReader(octets[:len(octets)-5]), "-json", "-")
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "the file ends early")
-	require.Equal(t, 1+5, strings.Count(out, "\n"))
+	require.Equal(t, 1+7, strings.Count(out, "\n"))
 	status, _, stderr = run(t, nil, filepath.Join(t.TempDir(), "none"))
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "no such file")
@@ -384,7 +392,7 @@ func TestInterrupt(t *testing.T) {
 	require.NoError(t, err)
 	interrupt()
 	require.Zero(t, <-status)
-	require.Equal(t, 1+5, strings.Count(out.String(), "\n"))
+	require.Equal(t, 1+7, strings.Count(out.String(), "\n"))
 }
 
 // The table is readable at 120 columns, and plain unless it is on a terminal.
@@ -493,10 +501,10 @@ func TestPause(t *testing.T) {
 func TestCSV(t *testing.T) {
 	_, out, _ := run(t, nil, "-csv", wiretest.Path(t, "rxe-verbs6.pcap"))
 	rows := wiretest.Must(csv.NewReader(strings.NewReader(out)).ReadAll())(t)
-	require.Len(t, rows, 8)
+	require.Len(t, rows, 11)
 	column := slices.Index(rows[0], "psn.repeats")
 	require.Equal(t, "3", rows[1][column])
-	require.Equal(t, "", rows[6][column], "UD has no PSNs")
+	require.Equal(t, "", rows[7][column], "UD has no PSNs")
 }
 
 // The intervals together are the whole.

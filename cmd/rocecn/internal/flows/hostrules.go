@@ -42,7 +42,7 @@ func seenOf(s *flows.Snapshot, addresses []netip.Addr) (n seen) {
 		f := &s.Flows[i]
 		if its[f.Dst] {
 			if f.Sequenced { // not every card answers marked datagrams
-				n.ce += f.ECN[3]
+				n.ce += f.Data.CE
 				if f.ACKs > 0 {
 					n.answered += f.ECN[3]
 				}

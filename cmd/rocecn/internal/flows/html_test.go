@@ -62,8 +62,8 @@ func TestPage(t *testing.T) {
 	_, want, _ := run(t, nil, name)
 	require.Equal(t, want, stdout)
 	d := dataOf(t, html)
-	require.Len(t, d.Rows, 8)
-	require.Len(t, d.Charts, 8)
+	require.Len(t, d.Rows, 10)
+	require.Len(t, d.Charts, 10)
 	frames := map[string]bool{}
 	for _, c := range d.Charts {
 		for _, m := range c.Marks {
@@ -79,9 +79,9 @@ func TestPage(t *testing.T) {
 	for _, interval := range []string{"0", "1ms"} {
 		top, _ = pageFrom(t, nil, "-top", "2", "-interval", interval, name)
 		require.Len(t, dataOf(t, top).Rows, 2)
-		require.Regexp(t, `>8 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
+		require.Regexp(t, `>10 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
 	}
-	require.Regexp(t, `>8 flows, \d in trouble; 281 packets`, html)
+	require.Regexp(t, `>10 flows, \d in trouble; 281 packets`, html)
 	const partly = "also those that are not in the table"
 	require.Contains(t, top, partly)
 	require.NotContains(t, html, partly)

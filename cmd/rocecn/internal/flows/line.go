@@ -43,6 +43,9 @@ type flowLine struct {
 	PayloadOctets uint64   `json:"payload_octets"`
 	Rate          rateLine `json:"rate_bps"`
 
+	Responses *responsesLine `json:"responses,omitempty"`
+	Data      dataLine       `json:"data"`
+
 	Messages map[string]flows.Messages `json:"messages"`
 
 	Lives     uint64                 `json:"lives,omitempty"`
@@ -78,6 +81,25 @@ type (
 	rateLine struct {
 		Mean bitRate `json:"mean,omitzero"` // neither of fewer than three requests
 		Peak bitRate `json:"peak,omitzero"`
+	}
+	responsesLine struct {
+		Packets       uint64            `json:"packets"`
+		IPOctets      uint64            `json:"ip_octets"`
+		PayloadOctets uint64            `json:"payload_octets"`
+		ECN           ecnLine           `json:"ecn"`
+		DSCP          []int             `json:"dscp"`
+		First         string            `json:"first"`
+		Last          string            `json:"last"`
+		PSN           flows.ResponsePSN `json:"psn"`
+		ICRCWrong     uint64            `json:"icrc_wrong"`
+		Truncated     uint64            `json:"truncated"`
+	}
+	dataLine struct {
+		Packets       uint64   `json:"packets"`
+		IPOctets      uint64   `json:"ip_octets"`
+		PayloadOctets uint64   `json:"payload_octets"`
+		CE            uint64   `json:"ce"`
+		Rate          rateLine `json:"rate_bps"`
 	}
 	psnLine struct {
 		flows.PSN
@@ -132,10 +154,13 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		VLAN: f.VLAN, PCP: setBits(uint64(f.PCP)), DSCP: setBits(f.DSCP),
 		SrcMAC: f.SrcMAC.String(), DstMAC: f.DstMAC.String(),
 		SrcPort: f.SrcPort, SharedPort: f.SharedPort, Varies: varyingFields(&f.Varies),
-		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
+		ECN:     ecnLineOf(&f.ECN),
 		Rate:    rateLine{bitRate(f.Mean), bitRate(f.Peak)},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
+		Responses: responsesLineOf(&f.Responses),
+		Data: dataLine{f.Data.Packets, f.Data.IPOctets, f.Data.PayloadOctets, f.Data.CE,
+			rateLine{bitRate(f.Data.Mean), bitRate(f.Data.Peak)}},
 		Messages:    map[string]flows.Messages{},
 		answersLine: answersLineOf(&f.Answers),
 		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated, Trimmed: f.Trimmed,
@@ -165,6 +190,19 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		l.WorstQueue = &f.Queue
 	}
 	return l
+}
+
+func ecnLineOf(n *[4]uint64) ecnLine { return ecnLine{n[0], n[2], n[1], n[3]} }
+
+// responsesLineOf returns nil if there were no responses.
+func responsesLineOf(r *flows.Responses) *responsesLine {
+	if r.Packets == 0 {
+		return nil
+	}
+	return &responsesLine{
+		r.Packets, r.IPOctets, r.PayloadOctets, ecnLineOf(&r.ECN), setBits(r.DSCP), formatTime(r.First),
+		formatTime(r.Last), r.PSN, r.ICRCWrong, r.Truncated,
+	}
 }
 
 func answersLineOf(a *flows.Answers) answersLine {

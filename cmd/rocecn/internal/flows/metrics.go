@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,25 @@ func newMetrics() []metric {
 	count("payload_octets", func(f *flows.Flow) uint64 { return f.PayloadOctets })
 	value("rate_bps.mean", func(f *flows.Flow) (float64, bool) { return f.Mean, f.Mean > 0 })
 	value("rate_bps.peak", func(f *flows.Flow) (float64, bool) { return f.Peak, f.Peak > 0 })
+	count("responses.packets", func(f *flows.Flow) uint64 { return f.Responses.Packets })
+	count("responses.ip_octets", func(f *flows.Flow) uint64 { return f.Responses.IPOctets })
+	count("responses.payload_octets", func(f *flows.Flow) uint64 { return f.Responses.PayloadOctets })
+	for i, name := range ecnNames {
+		count("responses.ecn."+name, func(f *flows.Flow) uint64 { return f.Responses.ECN[i] })
+	}
+	count("responses.psn.gaps", func(f *flows.Flow) uint64 { return f.Responses.PSN.Gaps })
+	count("responses.psn.missing", func(f *flows.Flow) uint64 { return f.Responses.PSN.Missing })
+	count("responses.psn.late", func(f *flows.Flow) uint64 { return f.Responses.PSN.Late })
+	count("responses.psn.repeats", func(f *flows.Flow) uint64 { return f.Responses.PSN.Retransmitted })
+	count("responses.psn.copies", func(f *flows.Flow) uint64 { return f.Responses.PSN.Copies })
+	count("responses.icrc_wrong", func(f *flows.Flow) uint64 { return f.Responses.ICRCWrong })
+	count("responses.truncated", func(f *flows.Flow) uint64 { return f.Responses.Truncated })
+	count("data.packets", func(f *flows.Flow) uint64 { return f.Data.Packets })
+	count("data.ip_octets", func(f *flows.Flow) uint64 { return f.Data.IPOctets })
+	count("data.payload_octets", func(f *flows.Flow) uint64 { return f.Data.PayloadOctets })
+	count("data.ce", func(f *flows.Flow) uint64 { return f.Data.CE })
+	value("data.rate_bps.mean", func(f *flows.Flow) (float64, bool) { return f.Data.Mean, f.Data.Mean > 0 })
+	value("data.rate_bps.peak", func(f *flows.Flow) (float64, bool) { return f.Data.Peak, f.Data.Peak > 0 })
 	value("mtu", func(f *flows.Flow) (float64, bool) { return float64(f.MTU), f.MTU != 0 })
 	value("src_port", func(f *flows.Flow) (float64, bool) { return float64(f.SrcPort), f.SrcPort != 0 })
 	count("src_port_shared", func(f *flows.Flow) uint64 { return f.SharedPort })
@@ -103,16 +123,33 @@ var (
 	nakNames = [5]string{"sequence", "invalid request", "remote access", "remote operational", "invalid RD request"}
 )
 
-// metricOf returns the metric with a name, or with the last part of its name: ce is ecn.ce.
+// sums are the metrics with short names that count requests and responses.
+var sums = []metric{
+	{"ce", true, func(f *flows.Flow) (float64, bool) { return float64(f.Data.CE), true }},
+	sumOf("gaps", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Gaps + r.Gaps }),
+	sumOf("missing", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Missing + r.Missing }),
+	sumOf("late", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Late + r.Late }),
+	sumOf("repeats", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Retransmitted + r.Retransmitted }),
+	sumOf("copies", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Copies + r.Copies }),
+}
+
+func sumOf(name string, of func(p *flows.PSN, r *flows.ResponsePSN) uint64) metric {
+	return metric{name, true, func(f *flows.Flow) (float64, bool) {
+		return float64(of(&f.PSN, &f.Responses.PSN)), f.Sequenced
+	}}
+}
+
+// metricOf returns the metric with a name, or with the last part of its name: nak is repeats_by.nak. The last part of a
+// number that requests and responses have stands for their sum.
 func metricOf(name string) (metric, error) {
-	for _, m := range metrics {
+	for _, m := range slices.Concat(metrics, sums) {
 		if m.name == name {
 			return m, nil
 		}
 	}
 	var found []metric
 	for _, m := range metrics {
-		if strings.HasSuffix(m.name, "."+name) {
+		if strings.HasSuffix(m.name, "."+name) && !strings.HasPrefix(m.name, "responses.") {
 			found = append(found, m)
 		}
 	}

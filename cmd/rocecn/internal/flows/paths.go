@@ -57,7 +57,7 @@ func pathsOf(s *flows.Snapshot) (all []pathsLine) {
 			pairs[e] = l
 		}
 		l.Flows++
-		l.IPOctets += f.IPOctets
+		l.IPOctets += f.Data.IPOctets
 		if f.Varies.SrcPort {
 			l.Varying++
 			continue
@@ -70,7 +70,7 @@ func pathsOf(s *flows.Snapshot) (all []pathsLine) {
 			l.Ports++
 		}
 		p.Flows++
-		p.IPOctets += f.IPOctets
+		p.IPOctets += f.Data.IPOctets
 		p.QPs = append(p.QPs, f.DestQP)
 	}
 	for w, p := range lines {

@@ -55,7 +55,7 @@ func answerLoss(s *flows.Snapshot) question {
 	q := question{Asked: "Is it loss, or is it the capture?"}
 	var p flows.PSN
 	var c flows.Retransmissions
-	sequenced := 0
+	sequenced, resent := 0, uint64(0) // flows; retransmitted responses
 	for i := range s.Flows {
 		f := &s.Flows[i]
 		if f.Sequenced {
@@ -63,10 +63,14 @@ func answerLoss(s *flows.Snapshot) question {
 		}
 		p.Lost, p.Unseen, p.Unjudged = p.Lost+f.PSN.Lost, p.Unseen+f.PSN.Unseen, p.Unjudged+f.PSN.Unjudged
 		p.Late, p.Retransmitted = p.Late+f.PSN.Late, p.Retransmitted+f.PSN.Retransmitted
+		r := &f.Responses.PSN
+		p.Unjudged, p.Late, resent = p.Unjudged+r.NeverSeen(), p.Late+r.Late, resent+r.Retransmitted
 		c.NAK, c.RNR = c.NAK+f.Causes.NAK, c.RNR+f.Causes.RNR
 		c.Read, c.Timeout = c.Read+f.Causes.Read, c.Timeout+f.Causes.Timeout
 	}
-	q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.PSN.NeverSeen()) })
+	q.Flow = worstFlow(s, func(f *flows.Flow) float64 {
+		return float64(f.PSN.NeverSeen() + f.Responses.PSN.NeverSeen())
+	})
 	switch {
 	case s.Capture.Sampled > 0:
 		q.Answer, q.Level = fmt.Sprintf("Not to be said: the capture is a sample of about 1 packet in %d",
@@ -83,7 +87,7 @@ func answerLoss(s *flows.Snapshot) question {
 		q.Answer, q.Level = "Nothing is missing", good
 		q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.PSN.Retransmitted) })
 	}
-	if p.Retransmitted > 0 && q.Level != bad {
+	if p.Retransmitted+resent > 0 && q.Level != bad {
 		q.Level = notable
 	}
 	var more []string
@@ -104,6 +108,7 @@ func answerLoss(s *flows.Snapshot) question {
 	add(c.RNR, " after RNR NAKs")
 	add(c.Read, " for the rest of a READ")
 	add(c.Timeout, " after a timeout")
+	add(resent, " responses")
 	if len(more) > 0 {
 		q.Detail = joinTexts(q.Detail, "retransmitted "+strings.Join(more, ", "))
 	}
@@ -116,9 +121,9 @@ func answerCongestion(s *flows.Snapshot) question {
 	var ce, capable, marked uint64
 	for i := range s.Flows {
 		f := &s.Flows[i]
-		ce += f.ECN[rocev2.CE]
-		capable += f.ECN[rocev2.ECT0] + f.ECN[rocev2.ECT1] + f.ECN[rocev2.CE]
-		if f.ECN[rocev2.CE] > 0 {
+		ce += f.Data.CE
+		capable += f.Data.Packets - f.ECN[rocev2.NotECT] - f.Responses.ECN[rocev2.NotECT]
+		if f.Data.CE > 0 {
 			marked++
 		}
 	}
@@ -131,8 +136,8 @@ func answerCongestion(s *flows.Snapshot) question {
 	case ce == 0:
 		q.Answer, q.Level = "None: no packet is marked", good
 	default:
-		share := func(f *flows.Flow) float64 { return 100 * float64(f.ECN[rocev2.CE]) / float64(max(f.Packets, 1)) }
-		f := worstFlow(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
+		share := func(f *flows.Flow) float64 { return 100 * float64(f.Data.CE) / float64(max(f.Data.Packets, 1)) }
+		f := worstFlow(s, func(f *flows.Flow) float64 { return float64(f.Data.CE) })
 		q.Answer, q.Level = "The way to "+f.Dst.String(), bad
 		q.Flow, q.Detail = f, fmt.Sprintf("%.1f%% of %s are marked; in all %d CE in %s", share(f), flowName(f), ce,
 			cli.Count(marked, "flow"))
@@ -148,7 +153,7 @@ func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.S
 		f := &s.Flows[i]
 		n := f.CNPs + f.FastCNPs
 		cnps += n
-		if f.ECN[rocev2.CE] > 0 {
+		if f.Data.CE > 0 {
 			marked++
 			if n > 0 {
 				notified++
@@ -177,7 +182,7 @@ func answerNotifications(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.S
 	}
 	q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.CNPs + f.FastCNPs) })
 	if q.Flow == nil {
-		q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.ECN[rocev2.CE]) })
+		q.Flow = worstFlow(s, func(f *flows.Flow) float64 { return float64(f.Data.CE) })
 		return q
 	}
 	if before, after, ok := ratesAroundCNP(series(q.Flow.FlowKey)); ok {

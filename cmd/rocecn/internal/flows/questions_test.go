@@ -16,6 +16,7 @@ func asked(set func(f *flows.Flow)) flows.Flow {
 	f := flows.Flow{Sequenced: true, FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("10.0.0.1"),
 		Dst: netip.MustParseAddr("10.0.0.2"), DestQP: 18}, Requests: flows.Requests{Packets: 200}}
 	set(&f)
+	f.Data = flows.Data{Packets: f.Packets, CE: f.ECN[rocev2.CE]}
 	return f
 }
 

@@ -108,7 +108,7 @@ func TestListen(t *testing.T) {
 	require.EqualValues(t, 0, all[`rocecn_capture_repeats_total cause="timeout"`])
 	require.EqualValues(t, 4, all[`rocecn_capture_rnr_naks_total`])
 	require.EqualValues(t, 1, all[`rocecn_capture_naks_total code="remote access"`], "unpaired ones, too")
-	require.EqualValues(t, 7, all["rocecn_capture_flows"])
+	require.EqualValues(t, 10, all["rocecn_capture_flows"])
 	require.EqualValues(t, 2, all["rocecn_capture_flows_in_trouble"])
 
 	var lines []any

@@ -191,7 +191,7 @@ func (w *watch) explain(s *flows.Snapshot) {
 	}
 	w.explained = time.Now()
 	w.verdicts = nil
-	troubled := func(f flows.Flow) bool { return f.Trouble() > 0 || f.ECN[rocev2.CE] > 0 }
+	troubled := func(f flows.Flow) bool { return f.Trouble() > 0 || f.Data.CE > 0 }
 	if len(s.Links) == 0 && !slices.ContainsFunc(s.Flows, troubled) {
 		return
 	}

@@ -97,7 +97,7 @@ func flowOf(qp uint32, set func(f *flows.Flow)) flows.Flow {
 // Each order has its worst flow, and goes on with the others.
 func TestTopOrder(t *testing.T) {
 	w := watched(
-		flowOf(1, func(f *flows.Flow) { f.Mean = 9 }),
+		flowOf(1, func(f *flows.Flow) { f.Data.Mean = 9 }),
 		flowOf(2, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.Timeout = 1, 1 }),
 		flowOf(3, func(f *flows.Flow) { f.PSN.Retransmitted = 5 }),
 		flowOf(4, func(f *flows.Flow) { f.CNPs, f.FastCNPs = 1, 1 }),
@@ -161,7 +161,8 @@ func TestTopLongAddresses(t *testing.T) {
 		f.Src, f.Dst = netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6661"),
 			netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6662")
 		f.SrcQP, f.SrcQPFrom = 1<<24-2, 1
-		f.Mean, f.Packets, f.CNPs, f.PSN.Retransmitted, f.ECN[rocev2.CE] = 36.7e9, 1e9, 123456, 98765, 5e8
+		f.Data = flows.Data{Mean: 36.7e9, Packets: 1e9, CE: 5e8}
+		f.CNPs, f.PSN.Retransmitted = 123456, 98765
 	}))
 	lines := strings.Split(strings.TrimSuffix(string(w.formatBlock(80, 24)), "\n"), "\n")
 	last := lines[len(lines)-1]

@@ -12,7 +12,6 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/flows/triage"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A topOrder is the most frequent trouble of the worst flow.
@@ -43,7 +42,7 @@ func rowOf(f *flows.Flow) topRow {
 	r.by[byNotifications] = float64(f.CNPs + f.FastCNPs + f.PPFC + f.FCN + f.Proxy)
 	r.by[byRepeats] = float64(f.PSN.Retransmitted)
 	r.by[byStalls] = float64(f.Causes.Timeout)
-	r.by[byRate] = f.Mean
+	r.by[byRate] = f.Data.Mean
 	return r
 }
 
@@ -149,7 +148,7 @@ func (w *watch) headLines() (lines []topLine) {
 		{Text: fmt.Sprintf("%s, ", cli.Count(t.flows, "flow"))},
 		alarmingPart(float64(t.trouble), yellow, "%d in trouble", t.trouble),
 		{Text: ", "}, alarmingPart(float64(len(w.silent)), red, "%d silent since in trouble", len(w.silent)),
-		{Text: fmt.Sprintf("; a second: %s requests, %s bit", second(t.packets), second(bits))},
+		{Text: fmt.Sprintf("; a second: %s packets of data, %s bit", second(t.data.Packets), second(bits))},
 	})
 	n := t.answers.notices
 	notified := n[0] + n[1] + n[2] + n[3] + n[4]
@@ -165,7 +164,7 @@ func (w *watch) headLines() (lines []topLine) {
 		alarmingPart(float64(c.Timeout), red, "%d after a timeout", c.Timeout), {Text: "; "},
 		alarmingPart(float64(naks), red, "NAK %d", naks), {Text: ", "},
 		alarmingPart(float64(t.answers.rnr), red, "RNR NAK %d", t.answers.rnr), {Text: "; "},
-		alarmingPart(float64(t.ecn[rocev2.CE]), yellow, "CE %s", formatPercent(t.ecn[rocev2.CE], t.packets)),
+		alarmingPart(float64(t.data.CE), yellow, "CE %s", formatPercent(t.data.CE, t.data.Packets)),
 	})
 	lines = append(lines, w.pauseLines()...)
 	lines = append(lines, w.verdictLines()...)
@@ -253,8 +252,8 @@ func (w *watch) receiverLines() (lines []topLine) {
 		}
 		r := &all[at]
 		r.flows++
-		r.packets += f.Packets
-		r.ce += f.ECN[rocev2.CE]
+		r.packets += f.Data.Packets
+		r.ce += f.Data.CE
 		for j, n := range rowOf(f).by {
 			r.by[j] += n
 		}

@@ -12,6 +12,7 @@ type totals struct {
 	packets        uint64
 	ipOctets       uint64
 	ecn            [4]uint64
+	data           flows.Data // without rates
 	causes         flows.Retransmissions
 	answers        answerSums
 
@@ -50,7 +51,7 @@ func (s *answerSums) add(a *flows.Answers) {
 func totalsOf(s *flows.Snapshot) *totals {
 	e := &s.Evicted
 	t := &totals{flows: uint64(len(s.Flows)), evicted: e.Flows, packets: e.Packets, ipOctets: e.IPOctets,
-		ecn: e.ECN, causes: e.Causes, priorities: map[string]flows.Priority{}}
+		ecn: e.ECN, data: e.Data, causes: e.Causes, priorities: map[string]flows.Priority{}}
 	t.answers.add(&e.Answers)
 	for i := range s.Flows {
 		f := &s.Flows[i]
@@ -59,6 +60,9 @@ func totalsOf(s *flows.Snapshot) *totals {
 		}
 		t.packets += f.Packets
 		t.ipOctets += f.IPOctets
+		t.data.Packets += f.Data.Packets
+		t.data.IPOctets += f.Data.IPOctets
+		t.data.CE += f.Data.CE
 		for i, n := range f.ECN {
 			t.ecn[i] += n
 		}
@@ -118,6 +122,9 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	one("requests_total", "Requests, repeats included.", t.packets)
 	one("ip_bytes_total", "Octets of requests, by the length fields of IP.", t.ipOctets)
 	many("ecn_requests_total", "Requests by ECN field.", "ecn", ecnNames[:], counts(t.ecn[:]))
+	one("data_packets_total", "Requests and responses, repeats included.", t.data.Packets)
+	one("data_bytes_total", "Octets of requests and responses, by the length fields of IP.", t.data.IPOctets)
+	one("data_ce_total", "Requests and responses that came with CE.", t.data.CE)
 	c := &t.causes
 	many("repeats_total", "Retransmitted requests, by cause.", "cause",
 		[]string{"nak", "rnr", "read", "timeout"}, counts([]uint64{c.NAK, c.RNR, c.Read, c.Timeout}))

@@ -1,0 +1,317 @@
+package flows
+
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+)
+
+// Responses counts the READ responses and ATOMIC Acknowledges that a queue pair sends to another:
+// data like its requests. Responses with a wrong ICRC are included.
+type Responses struct {
+	ECN           [4]uint64 // responses by ECN field
+	DSCP          uint64    // bit n: DSCP n was seen
+	Packets       uint64
+	IPOctets      uint64 // from the length fields of IP
+	PayloadOctets uint64 // without padding
+	ICRCWrong     uint64
+	Truncated     uint64
+	First, Last   time.Time
+	PSN           ResponsePSN
+}
+
+// ResponsePSN counts the results of following the PSNs of responses: each READ and ATOMIC request
+// takes a range of PSNs, which its responses use in order. If the request was not captured, the range
+// begins with the first response seen.
+type ResponsePSN struct {
+	Gaps          uint64 `json:"gaps"`
+	Missing       uint64 `json:"missing"` // skipped PSNs
+	Late          uint64 `json:"late"`    // responses that filled a gap later
+	Retransmitted uint64 `json:"repeats"`
+	// copies made by the network, recognized by the IPv4 Identification; not retransmissions
+	Copies uint64 `json:"copies"`
+}
+
+// NeverSeen returns the number of skipped PSNs that were not seen later.
+func (p *ResponsePSN) NeverSeen() uint64 { return p.Missing - min(p.Missing, p.Late) }
+
+// Data counts the requests and the responses of a flow together.
+type Data struct {
+	Packets       uint64
+	IPOctets      uint64 // from the length fields of IP
+	PayloadOctets uint64 // without padding
+	CE            uint64
+	// Rate of IP packets in bits per second, as Flow.Mean and Flow.Peak for requests.
+	Mean, Peak float64
+}
+
+// responses is the state of [Responses].
+type responses struct {
+	Responses
+	first, last int64
+	peak        peak  // of requests and responses
+	start       int64 // begin of its windows
+
+	seen  bool   // next is valid
+	open  bool   // the response before next does not end its READ
+	next  uint32 // PSN expected next
+	holes [maxResponseHoles]span
+	n     int // number of holes
+
+	idents idents
+}
+
+// maxResponseHoles is the number of holes remembered for each flow. If there are more, the oldest is
+// dropped, and a response that fills it later counts as a retransmission.
+const maxResponseHoles = 32
+
+// isResponse reports whether packets with the role are READ responses or ATOMIC Acknowledges.
+func (r *opcodeRole) isResponse() bool { return r.kind == answerKind && !r.acknowledge }
+
+// hasData reports whether requests or responses of a flow were captured.
+func (f *flow) hasData() bool { return f.Packets > 0 || f.responses != 0 }
+
+// beginData prepares a stream for the first request or response of its flow.
+func (t *Table) beginData(s *stream) {
+	t.evidences.release(&s.flow.evidence) // CNPs about another flow
+	if e := t.earlies.lookUp(s.early); e != nil {
+		e.notified = false // earlier notifications now count for the flow
+	}
+	t.names.addFlow(t.keyOfStream(s))
+}
+
+// recordResponse records a response, which is data of the stream's own flow.
+func (t *Table) recordResponse(s *stream, p *Packet, frame uint64, at int64) {
+	f := &s.flow
+	if !f.hasData() {
+		t.beginData(s)
+	}
+	begun := f.responses != 0
+	r := t.responses.allocate(&f.responses)
+	if !begun {
+		r.first, r.start = at, at
+		if f.Packets > 0 {
+			r.peak, r.start = f.peak, f.first
+		}
+	}
+	r.countPacket(p, at)
+	f.countMark(p, at)
+	if p.nHops > 0 {
+		f.queue.raise(p.queue)
+	}
+	if f.Packets == 0 {
+		f.Transport = p.pkt.Opcode.Transport()
+		f.PCP |= p.pcp
+		if p.pkt.SrcPort != f.SrcPort || p.vlan != f.VLAN || p.macs != f.macs {
+			f.recordHeaders(p)
+		}
+		t.learnSource(s)
+	}
+	series := t.seriesOf(f)
+	if series != nil {
+		series.countRequest(p, at)
+		t.totalAt(at).countRequest(p)
+	}
+	if e := t.evidenceOf(f); e != nil {
+		e.recordRequest(p, frame, at)
+		t.countRecovery(e)
+	}
+	v, gap := t.judgeResponse(s, r, p)
+	if series != nil && v != inOrder {
+		if v != late {
+			series.beginOnset(at)
+		}
+		for _, b := range series.talliesAt(at) {
+			b.countVerdict(v, gap)
+		}
+		t.totalAt(at).countVerdict(v, gap)
+	}
+}
+
+// learnSource sets the source queue pair of a flow of responses alone from its partner.
+func (t *Table) learnSource(s *stream) {
+	if partner := t.partnerOf(s); partner != nil && s.pairing.srcQPBy == 0 {
+		s.pairing.srcQP, s.pairing.srcQPBy = t.keyOfStream(partner).QP&maxQP, s.pairing.basis
+	}
+}
+
+// recordAsker records a READ or an ATOMIC in s as a sign of life of the receiver of its partner's
+// responses, which are not acknowledged.
+func (t *Table) recordAsker(s *stream, frame uint64, at int64) {
+	if partner := t.partnerOf(s); t.config.Evidence && partner != nil && partner.flow.responses != 0 {
+		t.evidenceOf(&partner.flow).recordReceiver(frame, at)
+	}
+}
+
+// countPacket counts the fields that every response has.
+func (r *responses) countPacket(p *Packet, at int64) {
+	r.Packets++
+	r.last = max(r.last, at)
+	r.IPOctets += uint64(p.ipOctets)
+	r.PayloadOctets += uint64(p.pkt.Payload)
+	r.ECN[p.trafficClass&3]++
+	r.DSCP |= 1 << (p.trafficClass >> 2)
+	if p.icrcWrong {
+		r.ICRCWrong++
+	}
+	if p.truncated {
+		r.Truncated++
+	}
+	r.peak.addOctets(at-r.start, p.ipOctets)
+}
+
+// judgeResponse follows the PSN of a response. It returns the verdict and, for beyondGap, the number
+// of skipped PSNs.
+func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, gap uint32) {
+	role, psn := &roles[p.pkt.Opcode], p.pkt.PSN
+	end := bth.AddPSN(psn, 1)
+	d := bth.ComparePSN(psn, r.next)
+	again := d < 0 && d >= -lifeDistance
+	if p.pkt.Flow.QP&overIPv4 != 0 {
+		if r.seen && again && !r.inHole(psn) && r.idents.isCopy(psn, p.ident) {
+			r.PSN.Copies++
+			return inOrder, 0
+		}
+		r.idents.add(psn, p.ident)
+	}
+	switch {
+	case !r.seen || !again && (d < 0 || d > lifeDistance):
+		r.n = 0
+	case again && r.fillHole(psn):
+		r.PSN.Late++
+		return late, 0
+	case again:
+		r.PSN.Retransmitted++
+		return retransmitted, 0
+	case d > 0:
+		gap = t.skipResponses(s, r, psn)
+	}
+	r.seen, r.next = true, end
+	r.open = role.message == MessageRead && !role.lastResponse
+	if gap == 0 {
+		return inOrder, 0
+	}
+	r.PSN.Gaps++
+	r.PSN.Missing += uint64(gap)
+	return beyondGap, gap
+}
+
+// skipResponses adds the responses that were skipped before PSN p to the holes, and returns their
+// number. PSNs of other requests in between have no responses. These are known from the READs and
+// ATOMICs of the partner; a READ that was not captured reaches to the next one that was, or to p.
+func (t *Table) skipResponses(s *stream, r *responses, p uint32) (n uint32) {
+	var asked *asks
+	partner := t.partnerOf(s)
+	if partner != nil && partner.flow.history != 0 {
+		asked = t.asksOf(t.histories.lookUp(partner.flow.history))
+	}
+	from := r.next
+	if r.open {
+		to := p
+		for _, a := range asked.remembered() {
+			if d := bth.ComparePSN(a.from, from); d <= 0 && bth.ComparePSN(a.to, from) > 0 {
+				to = from // captured
+				break
+			} else if d > 0 && bth.ComparePSN(a.from, to) < 0 {
+				to = a.from
+			}
+		}
+		n += r.addHole(span{from, to})
+		from = to
+	}
+	for a := range asked.inOrder() {
+		to := a.to
+		if partner.flow.MTU == 0 && !a.atomic {
+			to = bth.AddPSN(a.from, 1) // the length of its responses is not known
+		}
+		if bth.ComparePSN(a.from, from) > 0 {
+			from = a.from
+		}
+		if bth.ComparePSN(to, p) > 0 {
+			to = p
+		}
+		if bth.ComparePSN(to, from) > 0 {
+			n += r.addHole(span{from, to})
+			from = to
+		}
+	}
+	return n
+}
+
+// addHole adds a span to the holes, and returns its length.
+func (r *responses) addHole(s span) uint32 {
+	if s.length() == 0 {
+		return 0
+	}
+	if r.n == maxResponseHoles {
+		copy(r.holes[:], r.holes[1:])
+		r.n--
+	}
+	r.holes[r.n] = s
+	r.n++
+	return s.length()
+}
+
+func (r *responses) inHole(p uint32) bool {
+	for _, h := range r.holes[:r.n] {
+		if h.contains(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// fillHole removes PSN p from the holes, and reports whether it was in one.
+func (r *responses) fillHole(p uint32) bool {
+	for i := r.n - 1; i >= 0; i-- {
+		h := r.holes[i]
+		if !h.contains(p) {
+			continue
+		}
+		before, after := span{h.from, p}, span{bth.AddPSN(p, 1), h.to}
+		switch {
+		case before.length() > 0 && after.length() > 0:
+			r.holes[i] = before
+			if r.n < maxResponseHoles {
+				copy(r.holes[i+2:r.n+1], r.holes[i+1:r.n])
+				r.holes[i+1] = after
+				r.n++
+			}
+		case before.length() > 0:
+			r.holes[i] = before
+		case after.length() > 0:
+			r.holes[i] = after
+		default:
+			copy(r.holes[i:], r.holes[i+1:r.n])
+			r.n--
+		}
+		return true
+	}
+	return false
+}
+
+// reportResponses returns the responses of a flow, with zero times if there are none.
+func (t *Table) reportResponses(f *flow) Responses {
+	r := t.responses.lookUp(f.responses)
+	if r == nil {
+		return Responses{}
+	}
+	out := r.Responses
+	out.First, out.Last = timeOf(r.first), timeOf(r.last)
+	return out
+}
+
+// reportData returns the requests and the responses of a flow together.
+func (t *Table) reportData(f *flow) Data {
+	d := Data{f.Packets, f.IPOctets, f.PayloadOctets, f.ECN[3], 0, 0}
+	first, last, peak := f.first, f.last, &f.peak
+	if r := t.responses.lookUp(f.responses); r != nil {
+		d.Packets += r.Packets
+		d.IPOctets += r.IPOctets
+		d.PayloadOctets += r.PayloadOctets
+		d.CE += r.ECN[3]
+		first, last, peak = min(r.start, r.first), max(last, r.last), &r.peak
+	}
+	d.Mean, d.Peak = rates(d.Packets, d.IPOctets, last-first, peak)
+	return d
+}
