@@ -548,7 +548,7 @@ func TestNotRoCEv2(t *testing.T) {
 			packet []byte
 		}{
 			{"TCP to that port", first(tcp(sender6, receiver6, 40000, rocev2.Port))},
-			{"UDP to another", udp(sender6, receiver6, 40000, 4790)},
+			{"UDP to another", udp(sender6, receiver6, 40000, 4792)},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				_, _, reason := p.receiveMessage(nil, switch6, encoded(t, messageOf(t, c.packet)), start)

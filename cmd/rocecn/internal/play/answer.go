@@ -66,6 +66,8 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 			cfg.FastCNP.Long = long
 			return nil
 		})
+	var encapsulations cli.Encapsulations
+	encapsulations.Flags(flags)
 	files, err := cli.Parse(flags, args)
 	switch {
 	case err != nil:
@@ -80,6 +82,7 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	}
 	p := player{command: "answer", answers: &a, output: files[1]}
 	p.setRole(&a)
+	p.Encapsulations = encapsulations.Options()
 	p.unsupported = func(uint32) { a.countSkipped("of a link type not supported") }
 	return p.readInput(ctx, files[0], files[1], stdin, stdout, stderr, func() {
 		a.printSummary(stderr,

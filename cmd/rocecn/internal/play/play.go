@@ -29,6 +29,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 const usage = `usage: rocecn play -role %s -config FILE IN [OUT]
@@ -42,6 +43,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
 	name := flags.String("role", "", "the `role`: "+names)
 	file := flags.String("config", "", "configuration of the role: a JSON `file`, or the TOML file of rocecn run")
+	var encapsulations cli.Encapsulations
+	encapsulations.Flags(flags)
 	files, err := cli.Parse(flags, args)
 	if len(files) == 1 {
 		files = append(files, "") // no OUT
@@ -62,7 +65,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		printError("-config", errors.New("not set: want a configuration in JSON or TOML"))
 		return cli.Misused
 	}
-	role, err := readRole(*name, *file)
+	role, configured, err := readRole(*name, *file)
 	if err != nil {
 		printError("-config "+*file, err)
 		return cli.Misused
@@ -75,6 +78,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	p := player{command: "play", name: *name, output: "output", lines: bufio.NewWriterSize(stdout, 64<<10)}
 	p.setRole(role)
+	p.Encapsulations = cmp.Or(encapsulations.Options(), configured)
 	seen := map[uint32]bool{}
 	p.unsupported = func(l uint32) {
 		if !seen[l] {
@@ -85,18 +89,19 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return p.readInput(ctx, from, to, stdin, stdout, stderr, func() { p.summary.printTo(stderr) })
 }
 
-// readRole returns the role of this name as the file configures it.
-func readRole(name, file string) (node.Role, error) {
+// readRole returns the role of this name, and the encapsulations of its frames, as the file configures them.
+func readRole(name, file string) (node.Role, *rocev2.Encapsulations, error) {
 	octets, err := config.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	instance, err := roles.Read(octets, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	instance.Config.Rehearse(cli.FileSeed)
-	return instance.Apply(nil)
+	role, err := instance.Apply(nil)
+	return role, instance.Config.Encapsulations(), err
 }
 
 // A player runs a role on a capture.

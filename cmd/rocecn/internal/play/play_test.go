@@ -41,6 +41,8 @@ func (e *echo) On() bool { return e.Enabled }
 
 func (e *echo) Rehearse(uint64) {}
 
+func (e *echo) Encapsulations() *rocev2.Encapsulations { return nil }
+
 func (e *echo) Counters() *node.Counters { return nil }
 
 func (e *echo) Apply(node.Role) (node.Role, error) {

@@ -26,6 +26,9 @@ type common struct {
 	OptionTypes []optionType `json:"option_types"` // of Fast CNP: one for both options, or one for each
 	FCNPort     *uint16      `json:"fcn_port"`
 	ProxyPort   *uint16      `json:"proxy_port"`
+	VXLANPorts  []uint16     `json:"vxlan_ports"` // besides 4789 and 8472
+	FOUPorts    []uint16     `json:"fou_ports"`
+	CSIGTPID    uint16       `json:"csig_tpid"` // 0: 0x9900
 
 	seed uint64 // of the tables of learned pairs and of flow labels: see Rehearse
 }
@@ -35,6 +38,14 @@ func (c *common) Rehearse(seed uint64) { c.seed = seed }
 
 // On implements [Config].
 func (c *common) On() bool { return c.Enabled }
+
+// Encapsulations implements [Config].
+func (c *common) Encapsulations() *rocev2.Encapsulations {
+	if len(c.VXLANPorts) == 0 && len(c.FOUPorts) == 0 && c.CSIGTPID == 0 {
+		return nil
+	}
+	return &rocev2.Encapsulations{VXLANPorts: c.VXLANPorts, FOUPorts: c.FOUPorts, CSIGTPID: c.CSIGTPID}
+}
 
 // messageConfig returns the option types and ports that the deployment uses.
 func (c *common) messageConfig() (m message.Config, err error) {
@@ -61,8 +72,28 @@ func (c *common) messageConfig() (m message.Config, err error) {
 		}
 		return m, config.Wrong(key, "%d: FCN and proxy messages need two ports", m.FCNPort)
 	}
+	for _, p := range []struct {
+		key   string
+		ports []uint16
+	}{{"vxlan_ports", c.VXLANPorts}, {"fou_ports", c.FOUPorts}} {
+		for i, port := range p.ports {
+			key := config.Index(p.key, i)
+			if err := cli.CheckPort(port); err != nil {
+				return m, config.Wrong(key, "%v", err)
+			}
+			if port == m.FCNPort || port == m.ProxyPort {
+				return m, config.Wrong(key, "%d is the port of FCN or proxy messages", port)
+			}
+		}
+	}
+	if c.CSIGTPID != 0 && c.CSIGTPID < minEtherType {
+		return m, config.Wrong("csig_tpid", "%d: want an EtherType from 1536 (0x600) to 65535", c.CSIGTPID)
+	}
 	return m, nil
 }
+
+// minEtherType is the smallest EtherType; smaller values are lengths (IEEE 802.3).
+const minEtherType = 0x600
 
 // codePoints returns the option types of Fast CNP. Their act bits must be 10 and
 // their chg bit 0 (FAST section 4).

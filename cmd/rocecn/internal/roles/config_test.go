@@ -314,3 +314,31 @@ func TestDevicePairs(t *testing.T) {
 		{Src: here, Dst: other, DestQP: 20}: 39, {Src: here, Dst: there, DestQP: 30}: 98,
 	}, own)
 }
+
+// The keys of encapsulations, and the ports that they must not have.
+func TestEncapsulations(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys common
+		want *rocev2.Encapsulations
+		err  string
+	}{
+		{"none", common{}, nil, ""},
+		{"all", common{VXLANPorts: []uint16{8473}, FOUPorts: []uint16{5555}, CSIGTPID: 0x88B5},
+			&rocev2.Encapsulations{VXLANPorts: []uint16{8473}, FOUPorts: []uint16{5555}, CSIGTPID: 0x88B5}, ""},
+		{"port 0", common{VXLANPorts: []uint16{8473, 0}}, nil, "vxlan_ports[1]"},
+		{"port of RoCEv2", common{FOUPorts: []uint16{4791}}, nil, "fou_ports[0]"},
+		{"port of FCN", common{FOUPorts: []uint16{1021}}, nil, "fou_ports[0]"},
+		{"length", common{CSIGTPID: 0x5FF}, nil, "csig_tpid"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := c.keys.messageConfig()
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, c.keys.Encapsulations())
+		})
+	}
+}

@@ -10,7 +10,8 @@ import (
 
 // A Driver gives the frames of a capture or of a network to a role.
 type Driver struct {
-	Role node.Role
+	Role           node.Role
+	Encapsulations *rocev2.Encapsulations // of the frames; nil for the standard ones
 
 	// Report is called with each decision and the packet to send, empty if there is none. due: the decision is about no
 	// frame.
@@ -33,7 +34,9 @@ func (v *Driver) Receive(r *capture.Record, e node.Event) {
 	}
 	v.Due(v.now)
 	e.Now = v.now
-	v.frame.Decode(r.Data, r.Options()) // the role reports errors of the frame
+	o := r.Options()
+	o.Encapsulations = v.Encapsulations
+	v.frame.Decode(r.Data, o) // the role reports errors of the frame
 	var packet []byte
 	packet, v.decision = v.Role.Receive(v.packetBuffer(), &v.frame, e)
 	v.Report(&v.decision, packet, false)

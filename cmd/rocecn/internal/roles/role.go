@@ -11,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A Config is the configuration of a role: a struct with the keys in its json tags.
@@ -20,6 +21,8 @@ type Config interface {
 	// Rehearse makes the role learn the same from the same frames, with a public seed. It must come
 	// before Apply.
 	Rehearse(seed uint64)
+	// Encapsulations returns those with which the frames of the role are decoded, or nil for the standard ones.
+	Encapsulations() *rocev2.Encapsulations
 	// Apply checks the rules that decoding cannot check, and returns the role. If old is not nil, it has the same
 	// type, and the new role takes over its state. After an error the old role is unchanged.
 	Apply(old node.Role) (node.Role, error)

@@ -55,6 +55,7 @@ type counts struct {
 // setRole sets the role that the actor plays.
 func (a *actor) setRole(r node.Role) {
 	a.Role, a.Report = r, a.handleDecision
+	a.Encapsulations = a.instance.Config.Encapsulations()
 	_, a.isSwitch = r.(*roles.Switch)
 	a.rates = nil
 	if s, ok := r.(*roles.Sender); ok {
