@@ -16,14 +16,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Border says which messages of congestion signalling must not cross the
-// border of a domain, in either direction: Fast CNP (FAST section 5), proxy
+// A Border is a set of messages of congestion signalling that must not cross
+// the border of a domain, in either direction: Fast CNP (FAST section 5), proxy
 // messages (PROXY section 6), FCN, and optionally PPFC and the CNPs of
 // receivers. The zero value has the default code points and ports.
 type Border struct {
-	CodePoints fastcnp.CodePoints // of Fast CNPs
-	FCNPort    uint16             // 0 stands for fcn.Port
-	ProxyPort  uint16             // 0 stands for proxymsg.Port
+	CodePoints fastcnp.CodePoints // option types of Fast CNPs
+	FCNPort    uint16             // UDP port of FCN; 0 stands for fcn.Port
+	ProxyPort  uint16             // UDP port of proxy messages; 0 stands for proxymsg.Port
 	CNP        bool               // CNPs must not cross either
 	PPFC       bool               // nor must PPFC notifications
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Selection says which packets a Capture selects.
+// A Selection is the set of packets that a [Capture] selects.
 type Selection uint8
 
 // The selections.
@@ -42,7 +42,7 @@ const (
 	CE                             // RoCEv2 packets with the ECN field 11, congestion experienced
 	QueuePair                      // RoCEv2 packets to the queue pair DestQP
 	Ours                           // FCN and proxy messages
-	Pairs                          // RoCEv2 packets that teach queue pairs: not those in a message that want no answer
+	Pairs                          // RoCEv2 packets, except First and Middle packets of requests without AckReq
 	Flows                          // packets counted by package flows: RoCEv2, Ours, PFC and PAUSE, all in tunnels
 )
 
@@ -59,14 +59,16 @@ func (s *Selection) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(s, text, "filter", "Selection")
 }
 
-// A Capture selects packets to capture. It recognizes packets without a tunnel, with at most two VLAN tags and four
-// IPv6 extension headers, and no fragments. Flows also selects all packets in tunnels, without looking into them. If
-// the IP packet or the capture ends within the BTH, opcode and queue pair are not known.
+// A Capture selects packets to capture. It recognizes packets without a tunnel,
+// with at most two VLAN tags and four IPv6 extension headers, and no fragments.
+// The Selection Flows also selects all packets in tunnels, without looking into
+// them. If the IP packet or the capture ends within the BTH, opcode and queue
+// pair are unknown.
 type Capture struct {
-	Selection Selection
-	DestQP    uint32 // for QueuePair: 24 bits
-	FCNPort   uint16 // 0 stands for fcn.Port
-	ProxyPort uint16 // 0 stands for proxymsg.Port
+	Selection Selection // selected packets
+	DestQP    uint32    // queue pair for the Selection QueuePair, 24 bits
+	FCNPort   uint16    // UDP port of FCN; 0 stands for fcn.Port
+	ProxyPort uint16    // UDP port of proxy messages; 0 stands for proxymsg.Port
 }
 
 // Errors of Program and Expression.

@@ -7,16 +7,17 @@
 //	UDP | Proxy | the packet that experienced congestion
 //	Ethernet | FlowControl
 //
-// There are two ways to decode, and they have the same layers: NewPacket makes
-// a packet with all its layers, a [Stack] sets its own and allocates nothing.
+// There are two ways to decode, with the same layers: gopacket.NewPacket, which
+// allocates a packet with all its layers, and a [Stack], which sets its own layers
+// and allocates nothing.
 //
 // # Basic decoding
 //
 // [Register] tells gopacket that UDP port 4791 leads to a BTH; [RegisterFCN] and
 // [RegisterProxy] claim the ports of these messages, [RegisterFlowControl] the
-// EtherType of PFC and PAUSE. Importing the package
-// claims none. From then on NewPacket decodes it all, with any of gopacket's
-// options, and the layers are where gopacket's users look for them:
+// EtherType of PFC and PAUSE. Importing the package claims none. After these calls
+// NewPacket decodes all messages, with any of gopacket's options, and returns them
+// as layers of the packet:
 //
 //	rocelayers.Register() // once, before decoding starts
 //
@@ -26,8 +27,8 @@
 //		case *rocelayers.CNP:
 //			l.DestQP // the queue pair that is to slow down
 //		case *rocelayers.FastCNP:
-//			l.Option.OriginalDst // where the congested packet was going
-//			l.Option.Trace.Nodes() // and what the nodes on its way saw
+//			l.Option.OriginalDst // destination of the congested packet
+//			l.Option.Trace.Nodes() // records of the nodes on its path
 //		case *rocelayers.BTH:
 //			l.DestQP             // the fields of the BTH
 //			l.RETH.DMALength     // the extended headers that l.Present has
@@ -35,11 +36,11 @@
 //		case *rocelayers.IOAM:
 //			l.Trace.Nodes() // of the data packet itself
 //		case *rocelayers.Proxy:
-//			return // the layers behind it are those of the packet it is about
+//			return // the layers after it are those of the invoking packet
 //		}
 //	}
 //	if err := packet.ErrorLayer(); err != nil {
-//		err.Error() // a message that is broken, what carries it, or what a Proxy is about
+//		err.Error() // a malformed message, a malformed header before it, or an undecoded invoking packet
 //	}
 //
 // # Decoding with a Stack

@@ -17,7 +17,7 @@ import (
 // After [Register], NewPacket adds an IOAM layer for each such option in the
 // Hop-by-Hop and Destination Options headers of a RoCEv2 packet, outermost
 // first, between the UDP layer and the BTH; a [Stack] has them in a slice.
-// Everywhere else, in a DecodingLayerParser of one's own above all, [IOAMOf]
+// Everywhere else, such as in another DecodingLayerParser, [IOAMOf]
 // reads the options of a layer.
 //
 // A broken option never makes the packet around it unreadable: Err tells.
@@ -40,7 +40,7 @@ type IOAM struct {
 }
 
 // IOAMOf yields the IOAM options in the options header of a layer, see
-// [OptionsOf], in their order. Each is a value of its own. Ranging over it
+// [OptionsOf], in their order, each as a separate value. Ranging over it
 // allocates nothing.
 func IOAMOf(l gopacket.Layer) iter.Seq[IOAM] {
 	return func(yield func(IOAM) bool) {

@@ -74,10 +74,11 @@ type Stack struct {
 	packet rocev2.Packet
 }
 
-// Decode sets the layers from an Ethernet frame. The error is nil for other
-// traffic: Decoded then ends where the layers that a Stack has end. It is that
-// of the layer after those in Decoded, which is malformed. An IP packet without
-// its Ethernet header is an error of rocecn.ErrMalformed: prepend a header.
+// Decode sets the layers from an Ethernet frame. For other traffic the error is
+// nil, and Decoded ends with the last layer that a Stack has. Any other error
+// means that the layer after those in Decoded is malformed. For an IP packet
+// without an Ethernet header the error matches rocecn.ErrMalformed: prepend a
+// header.
 func (s *Stack) Decode(frame []byte) error {
 	if s.BTH.config != &s.Config || s.parser == nil { // not used yet, or a copy
 		all := gopacket.DecodingLayerContainer(gopacket.DecodingLayerArray(nil))
@@ -112,8 +113,9 @@ func isIP(b []byte) bool {
 	return wire.Version(b) != 0 && wire.Length(b) == len(b)
 }
 
-// IP returns the innermost IP layer of the frame, &s.IPv4 or &s.IPv6.IPv6, and
-// nil where there is none: the other one is left over from a frame before.
+// IP returns the innermost IP layer of the frame, &s.IPv4 or &s.IPv6.IPv6, or
+// nil if there is none. The other layer may have the contents of an earlier
+// frame.
 func (s *Stack) IP() gopacket.NetworkLayer {
 	for _, t := range slices.Backward(s.Decoded) {
 		switch t {
@@ -137,8 +139,8 @@ func (s *Stack) Frame() *rocev2.Frame {
 	return &s.frame
 }
 
-// Packet returns the RoCEv2 packet in that frame, and nil where LayerTypeBTH is not in Decoded. It is
-// valid as long as the layers are. A parser of one's own has no Packet.
+// Packet returns the RoCEv2 packet of the last frame of [Stack.Decode], or nil
+// if LayerTypeBTH is not in Decoded. It is valid as long as the layers are.
 func (s *Stack) Packet() *rocev2.Packet {
 	if len(s.octets) == 0 || !slices.Contains(s.Decoded, LayerTypeBTH) {
 		return nil
@@ -205,9 +207,9 @@ func (s *Stack) Layer(t gopacket.LayerType) gopacket.Layer {
 	return nil
 }
 
-// Layers returns the layers, wired to each other, for a DecodingLayerParser of
-// one's own: one that begins with another layer than Ethernet, or has layers
-// of other protocols, too.
+// Layers returns the layers, which refer to each other, for another
+// DecodingLayerParser: one that begins with another layer than Ethernet, or has
+// layers of other protocols as well.
 //
 //	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeIPv6, s.Layers()...)
 //	err := parser.DecodeLayers(packet, &s.Decoded)
