@@ -80,10 +80,10 @@ type Stats struct {
 
 // Refused counts the advertisements that Insert rejected, by reason.
 type Refused struct {
-	Prefix uint64 // not valid, or IPv4-mapped
-	Proxy  uint64 // none, or not a unicast address that others can reach
-	Full   uint64 // no room: the maximum of advertisements, or MaxPerPrefix of a prefix
-	Broken uint64 // errors out of the iterators given to Replace
+	Prefix uint64 // advertisements with an invalid or IPv4-mapped prefix
+	Proxy  uint64 // advertisements without a proxy address that is unicast and reachable
+	Full   uint64 // advertisements above the maximum of the table, or above MaxPerPrefix
+	Broken uint64 // errors of the iterators given to Replace
 }
 
 // New returns an empty table. It takes memory as it fills.
@@ -99,7 +99,7 @@ func New(cfg Config) *Table {
 	}
 }
 
-// Lookup returns the proxy of a sender, and whether there is one.
+// Lookup returns the proxy of a sender; ok is false if there is none.
 func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	if t == nil || !sender.IsValid() {
 		return netip.Addr{}, false
@@ -114,9 +114,12 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, of any metric. Others of
-// the same origin stay, as a prefix may have several proxies: in a protocol where a new one replaces the old one,
-// withdraw first. It rejects, with an error of rocecn.ErrRange, advertisements that [Refused] counts.
+// Insert adds an advertisement. It replaces one with the same prefix,
+// originator and proxy, and any metric. Other advertisements of the same
+// originator stay, because a prefix may have several proxies. If the protocol
+// replaces the old advertisement of a prefix, call Withdraw first. Insert
+// rejects the advertisements that [Refused] counts, with an error that matches
+// rocecn.ErrRange.
 func (t *Table) Insert(a pnc.Advertisement) error {
 	switch {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
@@ -144,7 +147,8 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	return nil
 }
 
-// Withdraw removes the advertisements of one prefix by an origin, and reports whether there was one.
+// Withdraw removes the advertisements of one prefix by an originator, and
+// reports whether there was one.
 func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	if !p.IsValid() || p.Addr().Is4In6() {
 		return false
@@ -161,10 +165,11 @@ func (t *Table) Withdraw(o pnc.Originator, p netip.Prefix) bool {
 	return found
 }
 
-// Replace replaces all advertisements of an origin by new ones; a nil iterator, like one that yields
-// nothing, withdraws everything. It returns the number of advertisements inserted. The others, those of another origin,
-// and errors of the iterator are counted in Stats and otherwise ignored: a broken TLV does not invalidate its
-// neighbours.
+// Replace replaces all advertisements of an originator, and returns the number
+// of inserted ones. A nil iterator, or one that yields nothing, withdraws all.
+// Advertisements that Insert rejects, those of another originator and errors of
+// the iterator are counted in Stats and otherwise ignored, so a malformed TLV
+// does not invalidate the others.
 func (t *Table) Replace(o pnc.Originator, advertisements iter.Seq2[pnc.Advertisement, error]) (taken int) {
 	for i := t.origins[o]; i != 0; i = t.origins[o] {
 		t.removeEntry(i)
@@ -183,7 +188,7 @@ func (t *Table) Replace(o pnc.Originator, advertisements iter.Seq2[pnc.Advertise
 	return taken
 }
 
-// All returns an iterator over the table, in no order.
+// All yields the advertisements in the table, in no order.
 func (t *Table) All() iter.Seq[pnc.Advertisement] {
 	return func(yield func(pnc.Advertisement) bool) {
 		for _, first := range t.prefixes {
