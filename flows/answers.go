@@ -2,6 +2,8 @@ package flows
 
 import (
 	"iter"
+	"slices"
+	"time"
 
 	"github.com/rocecn/rocecn/bth"
 )
@@ -16,6 +18,10 @@ type Answers struct {
 	PPFC     uint64 // PPFC notifications
 	FCN      uint64 // FCNs, sent to the ingress PE of the flow
 	Proxy    uint64 // messages sent to a proxy of the sender
+
+	// RNRTimers are the timers in the RNR NAKs: bit n for the code n, which [bth.Syndrome.Timer]
+	// converts to a time. In Changes, they are those of the whole flow.
+	RNRTimers uint32
 
 	// Wrong counts answers that their receiver dropped because of a wrong ICRC, or for FCN and
 	// Proxy a wrong UDP checksum. They count nowhere else.
@@ -83,6 +89,7 @@ func (a *Answers) addCounts(b *Answers) {
 	for i, n := range a.counters() {
 		*n += *more[i]
 	}
+	a.RNRTimers |= b.RNRTimers
 	if b.any {
 		a.setLast(b.last)
 	}
@@ -119,11 +126,23 @@ func (a *Answers) countAcknowledge(s bth.Syndrome) {
 		a.ACKs++
 	case bth.SyndromeRNRNAK:
 		a.RNRNAKs++
+		a.RNRTimers |= 1 << (s & 0x1f)
 	case bth.SyndromeNAK:
 		if code, _ := s.Code(); int(code) < len(a.naks) {
 			a.naks[code]++
 		}
 	}
+}
+
+// Timers returns the times in the RNR NAKs for which a sender has to wait, in ascending order.
+func (a *Answers) Timers() (all []time.Duration) {
+	for code := range 32 {
+		if a.RNRTimers>>code&1 != 0 {
+			all = append(all, (bth.Syndrome(bth.SyndromeRNRNAK)<<5 | bth.Syndrome(code)).Timer())
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // NAK returns a pointer to the number of NAKs with this code, so that a program can also build a

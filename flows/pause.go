@@ -15,7 +15,10 @@ const assumedLinkRate = 100_000_000_000
 
 // A link is the state of PFC and PAUSE frames from one source address by priority, with
 // AllPriorities for the whole link.
-type link [AllPriorities + 1]priorityState
+type link struct {
+	priorities [AllPriorities + 1]priorityState
+	none       uint64 // PFC frames that name no priority
+}
 
 // Priority counts the frames that pause and resume one priority.
 type Priority struct {
@@ -140,11 +143,14 @@ func (t *Table) observePause(p *pause, frame uint64, at int64) {
 		t.links[p.mac] = l
 	}
 	one := func(i int, quanta uint16) {
-		l[i].recordFrame(t.pauseLength(quanta), frame, at, t.pausesOf(p.mac, i))
+		l.priorities[i].recordFrame(t.pauseLength(quanta), frame, at, t.pausesOf(p.mac, i))
 	}
 	if p.whole {
 		one(AllPriorities, p.quanta[0])
 		return
+	}
+	if p.enabled == 0 {
+		l.none++
 	}
 	for i, quanta := range p.quanta {
 		if p.enabled>>i&1 != 0 {

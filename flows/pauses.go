@@ -105,7 +105,7 @@ func (t *Table) pausesOf(mac [6]byte, priority int) *pauses {
 func (t *Table) Pauses() (all []Pause) {
 	t.processWaiting()
 	for k, p := range t.pauses {
-		now := t.links[k.mac][k.priority]
+		now := t.links[k.mac].priorities[k.priority]
 		before := now.Paused
 		now.countUntil(t.latest)
 		list := pauses{all: slices.Clone(p.all)}

@@ -192,7 +192,9 @@ type Link struct {
 	All        Priority                     // by PAUSE
 	PauseSigns [AllPriorities + 1]PauseSign // by priority for PFC, and at AllPriorities for PAUSE
 	Rate       uint64                       // link rate in bits per second
-	Assumed    bool                         // Config.LinkRate was 0, so Rate is an assumption
+	// WithoutPriority is the number of PFC frames with a class enable vector of 0. They pause nothing.
+	WithoutPriority uint64
+	Assumed         bool // Config.LinkRate was 0, so Rate is an assumption
 }
 
 // reportFlow returns the report of the flow of a stream that has requests.
@@ -303,9 +305,9 @@ func (t *Table) hasOwner(s *stream) bool {
 
 // reportLinks returns the reports of all links by source address.
 func (t *Table) reportLinks() (all []Link) {
-	for mac, priorities := range t.links {
-		l := Link{Src: mac[:], Rate: t.config.LinkRate, Assumed: t.assumed}
-		for i, p := range priorities {
+	for mac, of := range t.links {
+		l := Link{Src: mac[:], Rate: t.config.LinkRate, Assumed: t.assumed, WithoutPriority: of.none}
+		for i, p := range of.priorities {
 			p.countUntil(t.latest)
 			l.PauseSigns[i] = PauseSign{p.sign.toSign(), time.Duration(max(p.longest, p.pausedFor(t.latest)))}
 			if i == AllPriorities {

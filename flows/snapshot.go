@@ -125,7 +125,8 @@ func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 	}
 	for _, l := range s.Links {
 		o := links[string(l.Src)]
-		changed := l.All.subtractOld(&o.All)
+		changed := l.All.subtractOld(&o.All) || l.WithoutPriority > o.WithoutPriority
+		l.WithoutPriority -= min(l.WithoutPriority, o.WithoutPriority)
 		for i := range l.Priorities {
 			changed = l.Priorities[i].subtractOld(&o.Priorities[i]) || changed
 		}

@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rocecn/rocecn/flows"
 )
@@ -17,6 +18,9 @@ func findNotReady(v *view) {
 		naks, retransmitted := sumSigns(g.flows, flows.SignRNR), sumSigns(g.flows, flows.SignAfterRNR)
 		text := fmt.Sprintf("%v was not ready: it had no receive posted and answered with RNR NAKs, from %s on.",
 			g.address, formatStart(naks))
+		if timers := timersOf(g.flows); len(timers) > 0 {
+			text += fmt.Sprintf(" The RNR timer in them is %s.", formatRange(timers))
+		}
 		if retransmitted.Count > 0 {
 			text += fmt.Sprintf(" %s retransmitted for that reason.", formatCountWas(retransmitted.Count, "packet"))
 		}
@@ -29,6 +33,24 @@ func findNotReady(v *view) {
 			Filter: joinAnd(filterAddress("src", g.address), rnrNAK),
 		}, g.flows)
 	}
+}
+
+// timersOf returns the times in the RNR NAKs about flows, in ascending order.
+func timersOf(all []*flows.Flow) []time.Duration {
+	var sum flows.Answers
+	for _, f := range all {
+		sum.RNRTimers |= f.RNRTimers
+	}
+	return sum.Timers()
+}
+
+// formatRange returns the least and the largest of sorted durations.
+func formatRange(all []time.Duration) string {
+	least, largest := all[0], all[len(all)-1]
+	if least == largest {
+		return least.String()
+	}
+	return fmt.Sprintf("%v to %v", least, largest)
 }
 
 // formatCountWas returns a count with its noun and "was" or "were".

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
@@ -13,7 +14,7 @@ import (
 // Thresholds of a pause storm. Working PFC pauses for some ten microseconds from time to time.
 const (
 	stormXOFFs  = 5
-	stormShare  = 4                      // inverse of the paused share of the time from the first XOFF to the last
+	stormShare  = 5                      // inverse of the paused share of the time from the first XOFF to the last
 	stormPaused = 500 * time.Microsecond // in all
 
 	// An endless pause is longer than any buffer needs to drain: at 100 Gbit/s, 20 ms are 250 MB.
@@ -35,7 +36,7 @@ func (s *storm) isEndless(end time.Time) bool {
 
 // findPauseStorm finds MAC addresses that pause a link for a long time.
 //
-// Evidence: PFC or PAUSE frames that stop a priority for at least 500 µs in all, and for a fourth
+// Evidence: PFC or PAUSE frames that stop a priority for at least 500 µs in all, and for a fifth
 // of the time from the first XOFF to the last.
 //
 // A pause without interruption and without an XON until the end of the capture is an endless pause.
@@ -64,13 +65,35 @@ func findPauseStorm(v *view) {
 	}
 	slices.SortStableFunc(all, func(a, b storm) int { return cmp.Compare(a.First, b.First) })
 	first := &all[0]
-	what := fmt.Sprintf("priority %d", first.priority)
-	if first.priority == flows.AllPriorities {
+	var names, parts []string
+	for _, s := range all {
+		if s.link.Src.String() != first.link.Src.String() {
+			continue
+		}
+		name := fmt.Sprint(s.priority)
+		if s.priority == flows.AllPriorities {
+			name = "all"
+		}
+		part := fmt.Sprintf("for %s in all", formatDuration(s.Paused))
+		if span := s.Until.Sub(s.Since); span >= s.Paused {
+			part += fmt.Sprintf(" (%s of the time)", formatShare(uint64(s.Paused), uint64(span)))
+		}
+		names = append(names, name)
+		parts = append(parts, fmt.Sprintf("%s, at most %s at a time, with %s", part, formatDuration(s.Longest),
+			formatCount(s.Count, "XOFF")))
+	}
+	what := "priority " + names[0]
+	switch {
+	case len(names) > 1:
+		what = "priorities " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+		for i, name := range names {
+			parts[i] = name + " " + parts[i]
+		}
+	case names[0] == "all":
 		what = "all priorities"
 	}
-	text := fmt.Sprintf("%v paused %s of its link for %s in all, at most %s at a time, with %s from %s on.",
-		first.link.Src, what, formatDuration(first.Paused), formatDuration(first.Longest), formatCount(first.Count,
-			"XOFF"), formatStart(first.Sign))
+	text := fmt.Sprintf("%v paused %s of its link, from %s on: %s.", first.link.Src, what, formatStart(first.Sign),
+		strings.Join(parts, "; "))
 	var also []string
 	for _, s := range all[1:] {
 		if a := s.link.Src.String(); a != first.link.Src.String() && !slices.Contains(also, a) {

@@ -223,6 +223,9 @@ func formatAnswers(a *flows.Answers) (all []string) {
 		add(n, "NAK "+nakNames[code])
 	}
 	add(a.RNRNAKs, "RNR NAK")
+	if timers := a.Timers(); len(timers) > 0 {
+		all = append(all, "RNR timer "+formatTimers(timers))
+	}
 	add(a.CNPs, "CNP")
 	add(a.FastCNPs, "Fast CNP")
 	add(a.PPFC, "PPFC")
@@ -241,6 +244,15 @@ func formatAnswers(a *flows.Answers) (all []string) {
 		}
 	}
 	return all
+}
+
+// formatTimers writes the least and the largest timer.
+func formatTimers(all []time.Duration) string {
+	least, largest := all[0], all[len(all)-1]
+	if least == largest {
+		return least.String()
+	}
+	return fmt.Sprintf("%v to %v", least, largest)
 }
 
 // checksumName returns the name of the checksum that protects an answer.

@@ -109,6 +109,7 @@ type (
 		ACKs    uint64            `json:"acks"`
 		NAKs    map[string]uint64 `json:"naks"`
 		RNRNAKs uint64            `json:"rnr_naks"`
+		Timers  []float64         `json:"rnr_timers_ms,omitempty"`
 		CNPs    cnpsLine          `json:"cnps"`
 		PPFC    uint64            `json:"ppfc"`
 		FCN     uint64            `json:"fcn"`
@@ -121,6 +122,7 @@ type (
 		ACKs    uint64            `json:"acks,omitempty"`
 		NAKs    map[string]uint64 `json:"naks,omitempty"`
 		RNRNAKs uint64            `json:"rnr_naks,omitempty"`
+		Timers  []float64         `json:"rnr_timers_ms,omitempty"`
 		CNPs    cnpsLine          `json:"cnps,omitzero"`
 		PPFC    uint64            `json:"ppfc,omitempty"`
 		FCN     uint64            `json:"fcn,omitempty"`
@@ -210,8 +212,16 @@ func answersLineOf(a *flows.Answers) answersLine {
 	for code, n := range a.NAKs() {
 		naks[nakNames[code]] = n
 	}
-	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.FastCNPs}, a.PPFC, a.FCN, a.Proxy,
-		a.Wrong}
+	return answersLine{ACKs: a.ACKs, NAKs: naks, RNRNAKs: a.RNRNAKs, Timers: timersOf(a),
+		CNPs: cnpsLine{Receiver: a.CNPs, Fast: a.FastCNPs}, PPFC: a.PPFC, FCN: a.FCN, Proxy: a.Proxy, Wrong: a.Wrong}
+}
+
+// timersOf returns the timers in the RNR NAKs, in milliseconds and ascending order.
+func timersOf(a *flows.Answers) (all []float64) {
+	for _, d := range a.Timers() {
+		all = append(all, float64(d)/1e6)
+	}
+	return all
 }
 
 func countedLineOf(a *flows.Answers) countedLine {
@@ -260,6 +270,8 @@ type pfcLine struct {
 	Interval   *intervalLine           `json:"interval,omitempty"`
 	Priorities map[string]priorityLine `json:"priorities"`
 	Assumed    bool                    `json:"link_bps_assumed,omitempty"` // 100 Gbit/s
+
+	WithoutPriority uint64 `json:"without_priority,omitempty"`
 }
 
 type priorityLine struct {
@@ -269,7 +281,8 @@ type priorityLine struct {
 }
 
 func pfcLineOf(link *flows.Link, during *intervalLine) *pfcLine {
-	l := &pfcLine{true, link.Src.String(), during, map[string]priorityLine{}, link.Assumed}
+	l := &pfcLine{true, link.Src.String(), during, map[string]priorityLine{}, link.Assumed,
+		link.WithoutPriority}
 	for name, p := range eachPriority(link) {
 		l.Priorities[name] = priorityLine{p.XOFF, p.XON, toMicroseconds(p.Paused)}
 	}
@@ -302,6 +315,9 @@ func linkName(l *flows.Link) string {
 func formatPauses(l *flows.Link) (all []string) {
 	for name, p := range eachPriority(l) {
 		all = append(all, fmt.Sprintf("%s: %d XOFF, %d XON, paused %v", priorityName(name), p.XOFF, p.XON, p.Paused))
+	}
+	if n := l.WithoutPriority; n > 0 {
+		all = append(all, cli.Count(n, "frame")+" without a priority, which pause nothing")
 	}
 	return all
 }

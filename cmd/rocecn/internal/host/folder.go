@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -26,9 +27,9 @@ const (
 
 const infiniband = "sys/class/infiniband"
 
-// readPorts reads the ports of all RDMA devices below a root. Unreadable files, such as counters that a driver does not
-// have, are omitted. more is true if the limit was reached.
-func readPorts(root fs.FS) (all []Port, more bool) {
+// readPorts reads the ports of all RDMA devices below a root. Files that cannot be read are omitted, and
+// listed in u if they are counters. more is true if the limit was reached.
+func readPorts(root fs.FS, u *unreadable) (all []Port, more bool) {
 	devices := readEntries(root, infiniband)
 	for _, device := range firstLine(devices, maxDevices) {
 		folder := path.Join(infiniband, device, "ports")
@@ -42,8 +43,8 @@ func readPorts(root fs.FS) (all []Port, more bool) {
 			}
 			at := path.Join(folder, name)
 			p := Port{Device: device, Port: int(port), Addresses: []netip.Addr{}, Interfaces: []string{},
-				Counters: readCounters(root, path.Join(at, "counters")), HW: readCounters(root, path.Join(at,
-					"hw_counters"))}
+				Counters: u.readCounters(root, path.Join(at, "counters")),
+				HW:       u.readCounters(root, path.Join(at, "hw_counters"))}
 			for _, index := range firstLine(readEntries(root, path.Join(at, "gids")), maxGIDs) {
 				gid, ok := readValue(root, path.Join(at, "gids", index))
 				a, err := netip.ParseAddr(gid)
@@ -67,9 +68,9 @@ func readPorts(root fs.FS) (all []Port, more bool) {
 }
 
 // readDevices reads the counters of devices as a whole, of those that have any.
-func readDevices(root fs.FS) (all []Device) {
+func readDevices(root fs.FS, u *unreadable) (all []Device) {
 	for _, name := range firstLine(readEntries(root, infiniband), maxDevices) {
-		if hw := readCounters(root, path.Join(infiniband, name, "hw_counters")); len(hw) > 0 {
+		if hw := u.readCounters(root, path.Join(infiniband, name, "hw_counters")); len(hw) > 0 {
 			all = append(all, Device{name, hw})
 		}
 	}
@@ -82,17 +83,48 @@ func isName(text string) bool {
 		text[0] != '-'
 }
 
-// readCounters reads a folder of files with a number each.
-func readCounters(root fs.FS, folder string) map[string]uint64 {
+// unreadable lists the counters that have no number, one text for each folder.
+type unreadable struct{ texts []string }
+
+// maxUnreadable is the maximum number of counters that a text names, and maxReason the maximum length of their contents
+// in it.
+const (
+	maxUnreadable = 16
+	maxReason     = 80
+)
+
+// readCounters reads a folder of files with a number each. A driver or a card that does not have a counter may have
+// text in its file, such as "N/A (no PMA)", or return an error.
+func (u *unreadable) readCounters(root fs.FS, folder string) map[string]uint64 {
 	all := map[string]uint64{}
+	var names []string
+	reason := ""
 	for _, name := range firstLine(readEntries(root, folder), maxCounters) {
-		if text, ok := readValue(root, path.Join(folder, name)); ok {
-			if n, err := strconv.ParseUint(text, 10, 64); err == nil { // lifespan is one, too
-				all[name] = n
-			}
+		text, err := readFile(root, path.Join(folder, name), maxValue)
+		text = trimValue(text)
+		n, wrong := strconv.ParseUint(text, 10, 64) // lifespan is a number as well
+		switch {
+		case err == nil && wrong == nil:
+			all[name] = n
+			continue
+		case err == errNoFile: // a folder
+			continue
+		case err != nil:
+			text = oneLine(err)
+		default:
+			text = strconv.Quote(text[:min(len(text), maxReason)])
 		}
+		names, reason = append(names, name), cmp.Or(reason, text)
 	}
 	delete(all, "lifespan") // lifetime of cached values, not a counter
+	if len(names) > 0 {
+		shown := strings.Join(firstLine(names, maxUnreadable), ", ")
+		if more := len(names) - maxUnreadable; more > 0 {
+			shown += fmt.Sprintf(" and %d more", more)
+		}
+		where := strings.TrimPrefix(folder, infiniband+"/")
+		u.texts = append(u.texts, fmt.Sprintf("%s: no number in %s: %s", where, shown, reason))
+	}
 	return all
 }
 
@@ -124,12 +156,14 @@ func readEntries(root fs.FS, folder string) (names []string) {
 
 func firstLine(names []string, n int) []string { return names[:min(n, len(names))] }
 
-// readValue reads a short file, without the space around it and without the zeros with which tar fills files of sysfs
-// up.
+// readValue reads a short file.
 func readValue(root fs.FS, name string) (string, bool) {
 	text, err := readFile(root, name, maxValue)
-	return strings.Trim(text, " \t\r\n\x00"), err == nil
+	return trimValue(text), err == nil
 }
+
+// trimValue removes the space around the contents of a file of sysfs, and the zeros that tar appends to them.
+func trimValue(text string) string { return strings.Trim(text, " \t\r\n\x00") }
 
 var errNoFile = errors.New("no regular file")
 

@@ -29,7 +29,8 @@ devices, pauses of their interfaces (by the program ethtool), and the queue pair
 With -root, it reads the files recorded on another machine:
   DIR/time            time of the recording: output of date -u +%FT%TZ
   DIR/hostname        name of the machine; by default that of the folder
-  DIR/sys             copy of /sys/class/infiniband
+  DIR/sys/class/infiniband
+                      copy of /sys/class/infiniband
   DIR/ethtool/NAME    output of ethtool -S NAME
   DIR/rdma/qp         output of rdma resource show qp
 
@@ -148,7 +149,7 @@ func readRecorded(dir string) (*Observation, error) {
 	files := root.FS()
 	text, ok := readValue(files, "time")
 	if !ok {
-		return nil, errors.New("no file time, which says when this was recorded: date -u +%FT%TZ >time")
+		return nil, errors.New("time: no such file: want the time of the recording: date -u +%FT%TZ >time")
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -163,9 +164,10 @@ func readRecorded(dir string) (*Observation, error) {
 
 // readCounters reads ports and the pauses of their interfaces.
 func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string, error)) {
-	all, more := readPorts(root)
+	var u unreadable
+	all, more := readPorts(root, &u)
 	o.Ports, o.Interfaces = append([]Port{}, all...), []Interface{}
-	o.Devices = readDevices(root)
+	o.Devices = readDevices(root, &u)
 	if len(o.Ports) == 0 {
 		o.Missing = append(o.Missing, "no RDMA device in /"+infiniband)
 	}
@@ -173,6 +175,7 @@ func (o *Observation) readCounters(root fs.FS, ethtool func(name string) (string
 		o.Missing = append(o.Missing, fmt.Sprintf("RDMA devices beyond the first %d, or ports beyond the first %d",
 			maxDevices, maxAllPorts))
 	}
+	o.Missing = append(o.Missing, u.texts...)
 	for _, name := range readInterfaces(o.Ports) {
 		text, err := ethtool(name)
 		if err != nil {

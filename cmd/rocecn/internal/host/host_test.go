@@ -113,7 +113,34 @@ func TestSoftRoCE(t *testing.T) {
 			{Device: "rxe0", Port: 1, QP: 17, RemoteQP: 18, Type: "RC", State: "RTS", PID: 412, Comm: "ib_write_bw"},
 			{Device: "rxe0", Port: 1, QP: 1, Type: "GSI", State: "RTS", Comm: "[ib_core]"},
 		},
+		Missing: []string{`rxe0/ports/1/hw_counters: no number in completer_retry_err: "no number"`},
 	}, parseOne(t, out))
+}
+
+// Counters without a number, as those of a card without performance management, are missing and not 0.
+func TestCountersWithoutNumber(t *testing.T) {
+	const counters = "sys/class/infiniband/mlx4_0/ports/1/counters/"
+	files := map[string]string{"time": "2025-11-24T15:59:50Z", "sys/class/infiniband/mlx4_0/ports/1/gids/0": "::1",
+		counters + "link_downed": "N/A (no PMA)\n", counters + "port_rcv_data": "N/A (no PMA)\n",
+		counters + "port_xmit_data": "7\n"}
+	status, out, stderr := run(t, "-root", folder(t, files))
+	require.Zero(t, status, stderr)
+	o := parseOne(t, out)
+	require.Equal(t, map[string]uint64{"port_xmit_data": 7}, o.Ports[0].Counters)
+	require.Contains(t, o.Missing,
+		`mlx4_0/ports/1/counters: no number in link_downed, port_rcv_data: "N/A (no PMA)"`)
+	for n := range 20 {
+		files[fmt.Sprintf("%sport_%02d", counters, n)] = strings.Repeat("x", 100)
+	}
+	_, out, _ = run(t, "-root", folder(t, files))
+	require.Regexp(t, `no number in link_downed, port_00, .*, port_14 and 6 more: "N/A \(no PMA\)"$`,
+		parseOne(t, out).Missing[0])
+}
+
+// The help names the folder that is read.
+func TestHelpNamesFolder(t *testing.T) {
+	_, _, stderr := run(t, "-h")
+	require.Contains(t, stderr, "DIR/"+infiniband+"\n")
 }
 
 func TestHardware(t *testing.T) {
@@ -137,8 +164,9 @@ func TestHardware(t *testing.T) {
 	o.Ports = o.Ports[:2]
 	require.Empty(t, o.Port("mlx5_0", 2).Interfaces, "a name that leads elsewhere")
 	require.Empty(t, o.Port("mlx5_0", 2).Counters)
-	require.Len(t, o.Missing, 1)
-	require.Contains(t, o.Missing[0], "queue pairs: ")
+	require.Len(t, o.Missing, 2)
+	require.Contains(t, o.Missing[0], "no number in rnr_nak_retry_err: ")
+	require.Contains(t, o.Missing[1], "queue pairs: ")
 	require.Nil(t, o.Port("mlx5_1", 1))
 	require.Nil(t, o.Interface("eth7"))
 }
