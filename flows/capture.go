@@ -157,10 +157,10 @@ func (t *Table) isOneWay() bool {
 // sampling is the evidence for a capture that has only a sample of the packets: gaps in all flows,
 // as many as random samples have, and hardly any of them followed by a NAK or a retransmission.
 type sampling struct {
-	taken, missing uint64 // PSNs of captured requests in order, and those between them
-	intervals      uint64 // requests after another one in their connection
-	gaps           uint64 // of these, requests after a gap
-	recovered      uint64 // NAKs with the code PSN sequence error, retransmissions, and requests that filled a gap
+	taken, missing uint64 // PSNs of captured requests and responses in order, and those between them
+	intervals      uint64 // requests and responses after another one in their connection
+	gaps           uint64 // of these, those after a gap
+	recovered      uint64 // NAKs with the code PSN sequence error, retransmissions, and packets that filled a gap
 	judged         uint64 // flows with enough requests to be judged
 	withGaps       uint64 // of these, flows with gaps
 }
@@ -183,18 +183,32 @@ func (s *sampling) addRequest(v verdict, f *flow, begins bool, n, gap uint32) {
 		return
 	}
 	if !begins {
-		s.intervals++
-		s.taken += uint64(n)
-	}
-	if v == beyondGap {
-		s.gaps++
-		s.missing += uint64(gap)
+		s.addPSNs(v, n, gap)
 	}
 	if f.Packets == judgedRequests {
 		s.judged++
 		if f.sequence.counts.Gaps >= judgedGaps {
 			s.withGaps++
 		}
+	}
+}
+
+// addResponse counts a response with this verdict, after a gap of this length.
+func (s *sampling) addResponse(v verdict, gap uint32) {
+	if v >= late {
+		s.recovered++
+		return
+	}
+	s.addPSNs(v, 1, gap)
+}
+
+// addPSNs counts n PSNs of a packet in order or after a gap.
+func (s *sampling) addPSNs(v verdict, n, gap uint32) {
+	s.intervals++
+	s.taken += uint64(n)
+	if v == beyondGap {
+		s.gaps++
+		s.missing += uint64(gap)
 	}
 }
 

@@ -152,6 +152,7 @@ func TestSamplingErrors(t *testing.T) {
 				if got.Capture.Sampled > 0 {
 					for _, f := range got.Flows {
 						require.Equal(t, got.Capture.Sampled, f.Sampled)
+						require.InDelta(t, f.Mean*float64(f.Sampled), f.Data.Mean, 1)
 						require.Equal(t, f.PSN.Retransmitted+f.Answers.Total()-f.ACKs, f.Trouble())
 						require.Zero(t, f.PSN.Lost+f.PSN.Unseen)
 						require.Equal(t, f.PSN.Missing, f.PSN.Unjudged+f.PSN.Late)
@@ -497,4 +498,37 @@ func TestTruncatedTo(t *testing.T) {
 			require.Equal(t, c.want, table.Snapshot().Capture.TruncatedTo, fmt.Sprint(p.kind))
 		})
 	}
+}
+
+// Second copies of responses count for the responses, which have CE if either copy has.
+func TestTwinResponses(t *testing.T) {
+	s := newScript(t)
+	for psn := uint32(10); psn < 20; psn++ {
+		for copies := range uint8(2) {
+			s.frame++
+			s.Table.Observe(&Packet{kind: answerKind, pkt: observation{Opcode: bth.RCRDMAReadResponseMiddle,
+				Flow: s.keyBA(), PSN: psn, Payload: 1024}, trafficClass: 2 + copies}, s.frame, s.now)
+		}
+	}
+	all := s.Snapshot()
+	require.True(t, all.Capture.EachTwice)
+	require.Len(t, all.Flows, 1)
+	r := &all.Flows[0].Responses
+	require.EqualValues(t, 10, r.Packets)
+	require.Equal(t, ResponsePSN{Copies: 10}, r.PSN)
+	require.Equal(t, [4]uint64{3: 10}, r.ECN)
+}
+
+// Gaps between responses show a sample as those between requests do.
+func TestSampledResponses(t *testing.T) {
+	s := newScript(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	for psn := range uint32(8000) {
+		if r.Float64() < 0.1 {
+			s.frame++
+			s.Table.Observe(&Packet{kind: answerKind, pkt: observation{Opcode: bth.RCRDMAReadResponseMiddle,
+				Flow: s.keyBA(), PSN: psn, Payload: 1024}}, s.frame, s.now)
+		}
+	}
+	require.InDelta(t, 10, s.Snapshot().Capture.Sampled, 1)
 }

@@ -41,7 +41,8 @@ type Data struct {
 	IPOctets      uint64 // from the length fields of IP
 	PayloadOctets uint64 // without padding
 	CE            uint64
-	// Rate of IP packets in bits per second, as Flow.Mean and Flow.Peak for requests.
+	// Rate of IP packets in bits per second, as Flow.Mean and Flow.Peak for requests; multiplied by
+	// Flow.Sampled if the capture is a sample.
 	Mean, Peak float64
 }
 
@@ -116,7 +117,11 @@ func (t *Table) recordResponse(s *stream, p *Packet, frame uint64, at int64) {
 		e.recordRequest(p, frame, at)
 		t.countRecovery(e)
 	}
+	begun = r.seen
 	v, gap := t.judgeResponse(s, r, p)
+	if begun {
+		t.capture.sampling.addResponse(v, gap)
+	}
 	if series != nil && v != inOrder {
 		if v != late {
 			series.beginOnset(at)
@@ -313,5 +318,8 @@ func (t *Table) reportData(f *flow) Data {
 		first, last, peak = min(r.start, r.first), max(last, r.last), &r.peak
 	}
 	d.Mean, d.Peak = rates(d.Packets, d.IPOctets, last-first, peak)
+	if n := t.capture.sampling.oneIn(); n > 0 {
+		d.Mean, d.Peak = d.Mean*float64(n), d.Peak*float64(n)
+	}
 	return d
 }

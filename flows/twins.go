@@ -179,22 +179,30 @@ func (t *Table) isCopy(p *Packet, frame uint64, at int64) bool {
 	one.matched = true
 	w.copies++
 	t.stats.Packets++
-	if p.kind != requestKind || !t.ownsShard(&p.pkt.Flow) {
+	isResponse := p.kind == answerKind && roles[p.pkt.Opcode].isResponse()
+	if p.kind != requestKind && !isResponse || !t.ownsShard(&p.pkt.Flow) {
 		return true
 	}
-	if s := t.findStream(&p.pkt.Flow); s != nil {
-		s.flow.sequence.counts.Copies++
-		if p.trafficClass&3 == 3 && one.class&3 != 3 {
-			t.recordLateCE(&s.flow, one.class&3, frame, at)
-		}
+	s := t.findStream(&p.pkt.Flow)
+	if s == nil {
+		return true
+	}
+	copies, counts := &s.flow.sequence.counts.Copies, &s.flow.ECN
+	if r := t.responses.lookUp(s.flow.responses); isResponse && r != nil {
+		copies, counts = &r.PSN.Copies, &r.ECN
+	}
+	*copies++
+	if p.trafficClass&3 == 3 && one.class&3 != 3 {
+		t.recordLateCE(&s.flow, counts, one.class&3, frame, at)
 	}
 	return true
 }
 
-// recordLateCE records that the last request with this ECN field has CE in its second copy.
-func (t *Table) recordLateCE(f *flow, ecn uint8, frame uint64, at int64) {
-	f.ECN[ecn] -= min(f.ECN[ecn], 1)
-	f.ECN[3]++
+// recordLateCE records that the last packet with this ECN field, which was counted in counts, has CE
+// in its second copy.
+func (t *Table) recordLateCE(f *flow, counts *[4]uint64, ecn uint8, frame uint64, at int64) {
+	counts[ecn] -= min(counts[ecn], 1)
+	counts[3]++
 	if !f.cnps.ce {
 		f.cnps.ce, f.cnps.firstCE = true, at
 	}

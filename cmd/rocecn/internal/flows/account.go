@@ -115,7 +115,7 @@ func (a *accountant) printInterval() error {
 	for i := range changed.Flows {
 		f := &changed.Flows[i]
 		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()
-		f.Data.Mean = float64(f.Data.IPOctets) * 8 / a.interval.Seconds()
+		f.Data.Mean = float64(f.Data.IPOctets*max(f.Sampled, 1)) * 8 / a.interval.Seconds()
 		if f.Peak > 0 { // else there are too few requests; it is the flow's so far, and over 100 ms
 			f.Peak = max(f.Peak, f.Mean)
 		}

@@ -79,8 +79,9 @@ type (
 		CE     uint64 `json:"ce"`
 	}
 	rateLine struct {
-		Mean bitRate `json:"mean,omitzero"` // neither of fewer than three requests
-		Peak bitRate `json:"peak,omitzero"`
+		Mean      bitRate `json:"mean,omitzero"` // neither of fewer than three requests
+		Peak      bitRate `json:"peak,omitzero"`
+		Estimated bool    `json:"estimated,omitempty"` // from a sample
 	}
 	responsesLine struct {
 		Packets       uint64            `json:"packets"`
@@ -157,12 +158,12 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		SrcMAC: f.SrcMAC.String(), DstMAC: f.DstMAC.String(),
 		SrcPort: f.SrcPort, SharedPort: f.SharedPort, Varies: varyingFields(&f.Varies),
 		ECN:     ecnLineOf(&f.ECN),
-		Rate:    rateLine{bitRate(f.Mean), bitRate(f.Peak)},
+		Rate:    rateLine{Mean: bitRate(f.Mean), Peak: bitRate(f.Peak)},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
 		Responses: responsesLineOf(&f.Responses),
 		Data: dataLine{f.Data.Packets, f.Data.IPOctets, f.Data.PayloadOctets, f.Data.CE,
-			rateLine{bitRate(f.Data.Mean), bitRate(f.Data.Peak)}},
+			rateLine{bitRate(f.Data.Mean), bitRate(f.Data.Peak), f.Sampled > 0}},
 		Messages:    map[string]flows.Messages{},
 		answersLine: answersLineOf(&f.Answers),
 		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated, Trimmed: f.Trimmed,
