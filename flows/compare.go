@@ -180,7 +180,7 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	f.Packets[at]++
 	f.ids[at].observePacket(p)
 	id, g := c.lookUpGroup(f, p)
-	packet := remembered{time: t, group: id, class: p.trafficClass}
+	packet := remembered{time: t, group: id, class: p.effectiveClass()}
 	if n := g.last[at]; n >= s.begin && n > 0 && p.hasSequence() && max(t-s.packetAt(n).time, s.packetAt(n).
 		time-t) <= copyTime {
 		g.copies[at]++

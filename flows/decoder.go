@@ -34,7 +34,7 @@ var be = binary.BigEndian
 // counts them.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.nHops, p.snapLength, p.pkt.CM.Attribute = otherTraffic, false, 0, 0, 0
-	p.cutTo, p.unread = 0, 0
+	p.cutTo, p.unread, p.outer = 0, 0, outerHeader{}
 	if o.Cut {
 		p.cutTo = uint32(len(b))
 	}
@@ -212,6 +212,7 @@ func (d *Decoder) readTransport(p *Packet) {
 	}
 	d.readMACs(p)
 	p.readIngress(u.Outer)
+	d.readOuter(p)
 }
 
 // cutByDevice returns the length of a frame that a network device truncated. In a mirror it is that of

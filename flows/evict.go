@@ -62,6 +62,7 @@ func (t *Table) dropStream(id uint32) {
 	}
 	t.histories.release(&f.history)
 	t.responses.release(&f.responses)
+	t.outers.release(&f.outer)
 	t.serieses.releaseSeries(&f.series)
 	if e := t.evidences.lookUp(f.evidence); e != nil {
 		t.histograms.release(&e.pace.recovery)

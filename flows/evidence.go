@@ -171,7 +171,7 @@ func (t *Table) evidenceOf(f *flow) *evidence {
 // recordRequest records a request.
 func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 	e.signs[SignRequest].addFrame(frame, at)
-	switch rocev2.ECN(p.trafficClass & 3) {
+	switch rocev2.ECN(p.effectiveClass() & 3) {
 	case rocev2.CE:
 		e.signs[SignCE].addFrame(frame, at)
 	case rocev2.NotECT:

@@ -16,6 +16,7 @@ type flow struct {
 	sequence    sequence
 	opening     firstRequest // request kept until the history exists
 	responses   uint32       // id in Table.responses; 0 for none
+	outer       uint32       // id in Table.outers; 0 for none
 	history     uint32       // id in Table.histories; 0 for none
 	cnps        cnps
 	rtt         uint32 // id in Table.histograms; 0 for none
@@ -51,7 +52,7 @@ func (f *flow) countRequest(p *Packet, at int64) {
 
 // countMark records the first CE mark since the last CNP.
 func (f *flow) countMark(p *Packet, at int64) {
-	if p.trafficClass&3 == 3 && !f.cnps.ce {
+	if p.isMarked() && !f.cnps.ce {
 		f.cnps.ce, f.cnps.firstCE = true, at
 	}
 }

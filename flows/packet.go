@@ -19,6 +19,7 @@ type Packet struct {
 
 	nHops        uint8 // number of hops set; queue is set if it is not 0
 	trafficClass uint8
+	outer        outerHeader
 	pcp          uint8    // bit n: the VLAN tag has PCP n; 0 without a tag
 	macs         [12]byte // destination and source; 0 if the frame is not Ethernet
 	vlan         uint16   // 0 without a tag

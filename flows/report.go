@@ -21,6 +21,7 @@ type Flow struct {
 
 	Requests
 	Responses   Responses
+	Outer       *Outer // nil if no packet came in a tunnel
 	Data        Data
 	First, Last time.Time // first request, or without requests first response; last packet, data or answer
 	// Rate of IP packets in bits per second: mean from the first request to the last, and peak
@@ -202,7 +203,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 	f := &s.flow
 	out := Flow{
 		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, Responses: t.reportResponses(f),
-		Data:  t.reportData(f),
+		Data: t.reportData(f), Outer: t.reportOuter(f),
 		First: timeOf(f.first), Answers: s.settled,
 		Spacing: -1,
 		AfterCE: t.histograms.lookUp(f.cnps.afterCE).clone(), Queue: f.queue,

@@ -13,6 +13,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	}
 	previous := f.last
 	f.countRequest(p, at)
+	t.countOuter(f, p)
 	if r := t.responses.lookUp(f.responses); r != nil {
 		r.peak.addOctets(at-r.start, p.ipOctets)
 	}

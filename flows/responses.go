@@ -96,6 +96,7 @@ func (t *Table) recordResponse(s *stream, p *Packet, frame uint64, at int64) {
 		}
 	}
 	r.countPacket(p, at)
+	t.countOuter(f, p)
 	f.countMark(p, at)
 	if p.nHops > 0 {
 		f.queue.raise(p.queue)
@@ -309,6 +310,9 @@ func (t *Table) reportResponses(f *flow) Responses {
 // reportData returns the requests and the responses of a flow together.
 func (t *Table) reportData(f *flow) Data {
 	d := Data{f.Packets, f.IPOctets, f.PayloadOctets, f.ECN[3], 0, 0}
+	if o := t.outers.lookUp(f.outer); o != nil {
+		d.CE += o.marked
+	}
 	first, last, peak := f.first, f.last, &f.peak
 	if r := t.responses.lookUp(f.responses); r != nil {
 		d.Packets += r.Packets

@@ -168,7 +168,7 @@ func (s *series) beginOnset(at int64) {
 }
 
 func (s *series) countRequest(p *Packet, at int64) {
-	ce := rocev2.ECN(p.trafficClass&3) == rocev2.CE
+	ce := p.isMarked()
 	if ce {
 		s.beginOnset(at)
 	}
@@ -180,7 +180,7 @@ func (s *series) countRequest(p *Packet, at int64) {
 
 func (a *Tally) countRequest(p *Packet) {
 	a.IPOctets += uint64(p.ipOctets)
-	if rocev2.ECN(p.trafficClass&3) == rocev2.CE {
+	if p.isMarked() {
 		a.CE++
 	}
 }

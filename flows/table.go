@@ -55,6 +55,7 @@ type Table struct {
 	histories  pool[history]
 	asks       pool[asks]
 	responses  pool[responses]
+	outers     pool[Outer]
 	retries    pool[retries]
 	histograms pool[Histogram]
 	earlies    pool[earlyReplies]

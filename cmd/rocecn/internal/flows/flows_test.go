@@ -156,6 +156,7 @@ func TestKeys(t *testing.T) {
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	f.Peak = 1
 	f.Responses.Packets, f.Data.Mean, f.Data.Peak = 1, 1, 1
+	f.Outer = &flows.Outer{Tunnels: []rocev2.Tunnel{rocev2.VXLAN}, CENotECT: 1}
 	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
 	f.RTT.Add(time.Microsecond)
 	f.AfterCE.Add(time.Microsecond)
@@ -167,7 +168,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t,
 		strings.Fields("acks cnps data dest_qp dscp dst dst_mac ecn fcn first icrc_wrong ip_octets "+
 			"last lives messages "+
-			"mtu naks packets "+
+			"mtu naks outer packets "+
 			"payload_octets pcp ppfc proxy psn rate_bps repeats_by responses rnr_naks rtt_us src src_mac "+
 			"src_port "+
 			"src_port_shared src_qp src_qp_from transport truncated varies vlan worst_queue"),
@@ -187,6 +188,8 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, strings.Fields("dscp ecn first icrc_wrong ip_octets last packets payload_octets psn truncated"),
 		keys(got["responses"]))
 	require.Equal(t, strings.Fields("copies gaps late missing repeats"), keys(valueAt(got, "responses", "psn")))
+	require.Equal(t, strings.Fields("ce_not_ect dscp ecn kind"), keys(got["outer"]))
+	require.Equal(t, []any{"vxlan"}, valueAt(got, "outer", "kind"))
 	require.Equal(t, strings.Fields("ce ip_octets packets payload_octets rate_bps"), keys(got["data"]))
 	require.Equal(t, strings.Fields("mean peak"), keys(valueAt(got, "data", "rate_bps")))
 	require.Equal(t, map[string]any{"FLUSH": map[string]any{"begun": 1., "complete": 0.}}, got["messages"])

@@ -45,6 +45,7 @@ type flowLine struct {
 
 	Responses *responsesLine `json:"responses,omitempty"`
 	Data      dataLine       `json:"data"`
+	Outer     *outerLine     `json:"outer,omitempty"`
 
 	Messages map[string]flows.Messages `json:"messages"`
 
@@ -94,6 +95,12 @@ type (
 		PSN           flows.ResponsePSN `json:"psn"`
 		ICRCWrong     uint64            `json:"icrc_wrong"`
 		Truncated     uint64            `json:"truncated"`
+	}
+	outerLine struct {
+		Kind     []string `json:"kind"`
+		ECN      ecnLine  `json:"ecn"`
+		DSCP     []int    `json:"dscp"`
+		CENotECT uint64   `json:"ce_not_ect,omitempty"`
 	}
 	dataLine struct {
 		Packets       uint64   `json:"packets"`
@@ -161,7 +168,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		Rate:    rateLine{Mean: bitRate(f.Mean), Peak: bitRate(f.Peak)},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
-		Responses: responsesLineOf(&f.Responses),
+		Responses: responsesLineOf(&f.Responses), Outer: outerLineOf(f.Outer),
 		Data: dataLine{f.Data.Packets, f.Data.IPOctets, f.Data.PayloadOctets, f.Data.CE,
 			rateLine{bitRate(f.Data.Mean), bitRate(f.Data.Peak), f.Sampled > 0}},
 		Messages:    map[string]flows.Messages{},
@@ -196,6 +203,18 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 }
 
 func ecnLineOf(n *[4]uint64) ecnLine { return ecnLine{n[0], n[2], n[1], n[3]} }
+
+// outerLineOf returns nil if no packet came in a tunnel.
+func outerLineOf(o *flows.Outer) *outerLine {
+	if o == nil {
+		return nil
+	}
+	l := &outerLine{[]string{}, ecnLineOf(&o.ECN), setBits(o.DSCP), o.CENotECT}
+	for _, tunnel := range o.Tunnels {
+		l.Kind = append(l.Kind, tunnel.String())
+	}
+	return l
+}
 
 // responsesLineOf returns nil if there were no responses.
 func responsesLineOf(r *flows.Responses) *responsesLine {
