@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,26 @@ func TestDocumentation(t *testing.T) {
 	requireDocumented(t, "flows.md", 5)
 	requireDocumented(t, "live.md", 2)
 	requireDocumented(t, "triage.md", 6)
+}
+
+// docs/flows.md describes each key of the JSON of -compare.
+func TestCompareKeysAreDocumented(t *testing.T) {
+	doc := wiretest.Must(os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "flows.md")))(t)
+	_, section, found := strings.Cut(string(doc), "\n## Two capture points\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, of := range []reflect.Type{reflect.TypeFor[comparedLine](), reflect.TypeFor[clocksLine]()} {
+		for i := range of.NumField() {
+			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			switch key {
+			case "compare", "src", "dst", "dest_qp": // those of any line about a flow
+			case "total":
+				require.Contains(t, section, "`\"total\":true`")
+			default:
+				require.Regexp(t, "`(clocks\\.)?"+key+"`", section)
+			}
+		}
+	}
 }
 
 func requireDocumented(t *testing.T, name string, blocks int) {

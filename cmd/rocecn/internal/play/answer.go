@@ -46,7 +46,12 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	a := answerer{skipped: map[string]int{}}
 	cfg := congested.Config{Enabled: true, Seed: cli.FileSeed}
 	flags := cli.Flags("answer", answerUsage, stderr)
-	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
+	flags.Func("source", "IPv6 `address` of the switch, from which the Fast CNPs come", func(text string) (err error) {
+		if cfg.Self6, err = netip.ParseAddr(text); err != nil {
+			return errors.New("want an IPv6 address")
+		}
+		return nil
+	})
 	flags.IntVar(&a.every, "every", 1, "answer every `N`-th matching packet")
 	flags.BoolVar(&cfg.FastCNP.InnerSource, "inner-source", false,
 		"also answer tunnelled packets, to the inner source")

@@ -456,7 +456,7 @@ func TestTOMLFile(t *testing.T) {
 
 	for _, c := range []struct{ role, file, message string }{
 		{"switch", good, "there are several [[role.switch]]: the first one is switch[0]"},
-		{"proxy", good, "there is no [role.proxy]"},
+		{"proxy", good, `role "proxy": want a role with a table in the file`},
 		{"switch", "[role.switch]\nenabled = true\nself = [\"2001:db8::1\", \"::1\"]",
 			"line 3: role.switch.self[1]: ::1: want at most one address of each family"},
 		{"switch", "[role.switch]\n\npe = [1]", "line 3: role.switch.pe[0]: 1: want a prefix as text"},

@@ -122,7 +122,7 @@ type optionType ipv6opt.Type
 func (t *optionType) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 0, 8)
 	if err != nil {
-		return fmt.Errorf(`%q is not an option type, as in 158 or "0x9e"`, text)
+		return fmt.Errorf(`%q: want an option type, such as 158 or "0x9e"`, text)
 	}
 	*t = optionType(n)
 	return nil

@@ -161,7 +161,7 @@ func Read(octets []byte, name string) (*Instance, error) {
 			return nil, UnknownTable(parts[i])
 		}
 	}
-	return nil, fmt.Errorf("there is no [role.%s]", name)
+	return nil, fmt.Errorf("role %q: want a role with a table in the file", name)
 }
 
 // Tables are the tables of a file of the agent.

@@ -221,7 +221,7 @@ func (f *file) check() error {
 				key := config.Index(list.key, i)
 				switch {
 				case f.sources[name] == nil:
-					return r.LocateError(config.Wrong(key, "there is no [source.%s]", name))
+					return r.LocateError(config.Wrong(key, "%q: want the name of a table [source.NAME]", name))
 				case slices.Contains(list.names[:i], name):
 					return r.LocateError(config.Wrong(key, "%s is named twice", name))
 				case list.key == "observe" && slices.Contains(r.Agent.Sources, name):
@@ -230,7 +230,7 @@ func (f *file) check() error {
 			}
 		}
 		if name := r.Agent.Sink; name != "" && f.sinks[name] == nil {
-			return r.LocateError(config.Wrong("sink", "there is no [sink.%s]", name))
+			return r.LocateError(config.Wrong("sink", "%q: want the name of a table [sink.NAME]", name))
 		}
 		if err := r.LocateError(f.checkRole(r)); err != nil {
 			return err
