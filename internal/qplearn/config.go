@@ -7,7 +7,7 @@ import (
 
 // Config has the limits of a Map and the rules of its elections. Zero fields stand for the defaults.
 type Config struct {
-	MaxPairs   int           // pairs, one for each direction: 65,536
+	MaxPairs   int           // pairs, one for each direction of a connection: 65,536
 	MaxPending int           // CM exchanges: 4,096
 	MaxOpen    int           // flows without a pair, with 8 to 64 requests in flight each: MaxPairs
 	Idle       time.Duration // time without a packet after which an entry is forgotten: 10 minutes

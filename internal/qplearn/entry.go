@@ -263,7 +263,7 @@ func (m *Map) connect(forth, back link, list uint32) {
 	}
 	a := m.place(&forth, list)
 	b := m.place(&back, list)
-	if a == b && forth.key != back.key { // there was room for one only: the second evicted the first
+	if a == b && forth.key != back.key || a != nil && a.id == 0 { // the second evicted the first
 		a = nil
 	}
 	if a == nil || b == nil {
