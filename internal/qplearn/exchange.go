@@ -279,7 +279,7 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 	a := m.announced.Value(at)
 	forth, back := a.links(&a.id)
 	for _, l := range [...]*link{&forth, &back} {
-		l.current = o != nil && l.key == o.Flow
+		l.current, l.pair.life.turned = o != nil && l.key == o.Flow, m.now()
 		if o == nil || o.Flow.DestQP() != l.pair.SrcQP || o.Flow.Dst != l.key.Src {
 			continue
 		}
@@ -300,7 +300,7 @@ func (m *Map) placeBeside(forth, back *link) {
 	links, confirmed := [...]*link{forth, back}, false
 	for _, l := range links {
 		if e := m.confirmed(&l.key); e != nil && e.From != BasisGiven {
-			if e.life.isNear(&l.pair.life) {
+			if e.life.requests > 0 && e.life.isNear(&l.pair.life) {
 				return
 			}
 			confirmed = true

@@ -245,7 +245,11 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 			return e == nil
 		}
 		begun := life{next: f.start, known: true}
-		return m.quiet(e) || !e.life.isNear(&begun) // it goes beside e
+		if e.life.requests == 0 || !e.life.isNear(&begun) {
+			return true // it goes beside e
+		}
+		first := distance(e.life.first, f.start) // some hosts begin each connection with the same PSN
+		return m.quiet(e) && -late <= first && first <= late
 	}
 	if e.wasAnswered() && !m.quiet(e) {
 		return false

@@ -89,12 +89,13 @@ func (m *Map) strengthOf(e *Entry) (answers, requests int, seen int64) {
 	return answers, requests, seen
 }
 
-// isStronger reports whether there is more evidence for the connection of a pair than for that of another one, which
-// has not been used since.
+// isStronger reports whether there is more evidence for the connection of a pair than for that of another one, and it
+// has been used since that began.
 func (m *Map) isStronger(e, than *Entry) bool {
 	answers, requests, seen := m.strengthOf(e)
-	otherAnswers, otherRequests, otherSeen := m.strengthOf(than)
-	return seen >= otherSeen && cmp.Or(cmp.Compare(answers, otherAnswers), cmp.Compare(requests, otherRequests)) > 0
+	otherAnswers, otherRequests, _ := m.strengthOf(than)
+	return moment(seen)-than.life.turned >= 0 &&
+		cmp.Or(cmp.Compare(answers, otherAnswers), cmp.Compare(requests, otherRequests)) > 0
 }
 
 // moveBeside moves a pair to besideSlot. It replaces the pair that is there.
