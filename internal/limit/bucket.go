@@ -97,6 +97,15 @@ func (b *Bucket) Ready(now time.Time) bool {
 	return b == nil || b.filled(b.content, b.clock.Ticks(now)) >= packet
 }
 
+// ChargeDebt takes one packet out of the bucket even if it is empty: then later packets wait longer, up to the time
+// that fills the bucket.
+func (b *Bucket) ChargeDebt(now time.Time) {
+	if b != nil {
+		at := b.clock.Ticks(now)
+		b.content = content{max(b.filled(b.content, at)-packet, -b.full), at}
+	}
+}
+
 // Charge takes one packet out of the bucket; an empty one stays empty.
 func (b *Bucket) Charge(now time.Time) {
 	if b != nil {

@@ -79,6 +79,9 @@ func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, n
 	if e != nil {
 		pe.table.Renew(i, 0)
 	} else {
+		if pe.table.Full() {
+			pe.evictFlow(&k, hash, t)
+		}
 		if i = pe.table.Add(&k, hash, 0); i == 0 {
 			return node.ReasonTableFull
 		}
@@ -89,6 +92,7 @@ func (pe *Role) assignLabel(p *rocev2.Packet, domain uint32, d *node.Decision, n
 		}
 		e = pe.table.Value(i)
 		e.label = label
+		pe.shares.Add(&k, pe.memory.Seed())
 		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
 	}
 	e.seen, e.pKey = t, p.BTH.PKey

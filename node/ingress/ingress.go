@@ -66,7 +66,8 @@ type Config struct {
 
 	// MaxFlows is the number of flows that the table holds: 64 octets each and 11 to 22 for the index. The default
 	// is 65,536, or the number of the instance's labels if that is lower, which is also the maximum. A full table
-	// evicts no flow.
+	// evicts a flow only for one of a domain, or of a source prefix in the same domain, that has fewer flows, and only
+	// while labels are free.
 	MaxFlows int
 	// Idle is the time without a packet after which a flow leaves the table; 0 stands for a minute. A flow that
 	// comes back later gets a new label.
@@ -87,8 +88,9 @@ type Config struct {
 	// LearnLabels is for a PE in which other components encapsulate and choose the labels. The role assigns no label,
 	// forwards nothing, and learns the label of each flow from packets in tunnels from WAN. Linux takes a label from
 	// a hash of addresses and ports, or copies the packet's own. So two flows may have the same label; while both are
-	// active, no CNP is sent about either. MaxFlows is then the number of labels in the table, 80 octets each and 11
-	// to 22 for the index. Quarantine has no effect: a label that moves from one flow to another belongs to no flow
+	// active, no CNP is sent about either, unless one sends at most a third of the packets of the other. MaxFlows is
+	// then the number of labels in the table, 80 octets each and 11 to 22 for the index. Quarantine has no effect: a
+	// label that moves from one flow to another belongs to no flow until the new one has sent a dozen packets, at most
 	// for the time Idle.
 	LearnLabels bool
 
@@ -141,6 +143,7 @@ type Role struct {
 	table    table
 	labels   labels
 	learned  learned
+	shares   role.Shares // of the table in use
 	intake   role.Intake
 	pace     role.Pace
 	counters node.Counters
@@ -271,8 +274,33 @@ func (pe *Role) releaseLabels(now int64) {
 		if now-e.seen < int64(pe.cfg.Idle) {
 			break
 		}
-		pe.labels.release(e.label, e.seen+int64(pe.cfg.Idle))
-		pe.table.Remove(i)
+		pe.removeFlow(i, e.seen+int64(pe.cfg.Idle))
 	}
 	pe.forgetIdle(now)
+}
+
+// removeFlow removes a flow. The quarantine of its label began at a time.
+func (pe *Role) removeFlow(i uint32, at int64) {
+	pe.labels.release(pe.table.Value(i).label, at)
+	pe.shares.Remove(pe.table.Key(i), pe.memory.Seed())
+	pe.table.Remove(i)
+}
+
+// evictFlow makes space for a flow in a full table if another domain or source has more flows than that of the new
+// one. The longest idle one that it finds leaves.
+func (pe *Role) evictFlow(k *flowtable.Key, hash uint64, now int64) {
+	if pe.labels.countFree(now) == 0 {
+		return
+	}
+	victim := uint32(0)
+	for n := range uint64(role.Looks) {
+		i := pe.table.Pick(hash>>7 + n*0x9E3779B97F4A7C15>>11)
+		if (victim == 0 || pe.table.Value(i).seen < pe.table.Value(victim).seen) &&
+			pe.shares.MayEvict(pe.table.Key(i), k, pe.memory.Seed()) {
+			victim = i
+		}
+	}
+	if victim != 0 {
+		pe.removeFlow(victim, now)
+	}
 }

@@ -18,17 +18,42 @@ type learned = flowtable.Table[uint32, lesson]
 // A lesson has the flow that was learned for a label: with the label and the links of the table 80 octets without
 // pointers.
 type lesson struct {
-	flow   flowtable.Key // that had it last
-	seen   int64         // when it had
-	other  int64         // when another flow had it last, if shared
-	pKey   uint16        // of the flow's last packet
-	shared bool          // another flow has had it
+	flow  flowtable.Key
+	seen  int64  // time of its last packet
+	other int64  // time of the last packet of another flow with the label
+	pKey  uint16 // of the flow's last packet
+	doubt uint8  // rises by foreignDoubt with each packet of another flow, and falls by 1 with each of this one
 }
 
-// isAmbiguous reports whether more than one flow has had the label within Idle, of a PE that is off the Idle that it
-// had.
+// A new lesson has newDoubt, so that one packet of another flow makes it ambiguous. After three packets of the flow it
+// no longer does, so one forged packet among several of the flow has no effect. Another flow that brings the doubt to
+// maxDoubt takes the label over.
+const (
+	newDoubt       = 3
+	foreignDoubt   = 3
+	ambiguousDoubt = 4
+	maxDoubt       = 12
+)
+
+// isAmbiguous reports whether the label may belong to another flow, which has had it within Idle, or the last Idle of a
+// PE that is off.
 func (pe *Role) isAmbiguous(l *lesson) bool {
-	return l.shared && pe.clock.Now()-l.other < int64(pe.clock.Slack)
+	return l.doubt >= ambiguousDoubt && pe.clock.Now()-l.other < int64(pe.clock.Slack)
+}
+
+// countPacket counts a packet of a flow with the label, and reports whether the label became ambiguous or the flow's.
+func (pe *Role) countPacket(l *lesson, k *flowtable.Key, pKey uint16, now int64) (changed bool) {
+	if l.flow == *k {
+		l.seen, l.pKey, l.doubt = now, pKey, l.doubt-min(l.doubt, 1)
+		return false
+	}
+	before := pe.isAmbiguous(l)
+	if now-l.seen >= int64(pe.clock.Slack) || l.doubt >= maxDoubt {
+		l.flow, l.seen, l.other, l.pKey, l.doubt = *k, now, l.seen, pKey, maxDoubt
+		return true
+	}
+	l.other, l.doubt = now, min(l.doubt+foreignDoubt, maxDoubt)
+	return !before && pe.isAmbiguous(l)
 }
 
 func newLearned(most int) learned {
@@ -78,19 +103,26 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	l, i := pe.learned.Find(&label, at)
 	switch {
 	case l == nil:
+		if pe.learned.Full() {
+			pe.evictLabel(&k, at)
+		}
 		if i = pe.learned.Add(&label, at, 0); i == 0 {
 			return node.ReasonTableFull
 		}
-		l = pe.learned.Value(i)
-		l.flow, d.Action = k, node.ActionLearned
+		*pe.learned.Value(i) = lesson{flow: k, seen: t, pKey: p.BTH.PKey, doubt: newDoubt}
+		pe.shares.Add(&k, pe.memory.Seed())
+		d.Action = node.ActionLearned
 		pe.counters.Inc(node.Count{Effect: node.EffectOpened})
-	case l.flow != k:
-		if !pe.isAmbiguous(l) {
+	default:
+		was := l.flow
+		if pe.countPacket(l, &k, p.BTH.PKey, t) {
 			d.Action = node.ActionLearned
 		}
-		l.flow, l.other, l.shared = k, l.seen, true
+		if l.flow != was {
+			pe.shares.Remove(&was, pe.memory.Seed())
+			pe.shares.Add(&l.flow, pe.memory.Seed())
+		}
 	}
-	l.seen, l.pKey = t, p.BTH.PKey
 	pe.learned.Renew(i, 0)
 	return node.NoReason
 }
@@ -98,10 +130,31 @@ func (pe *Role) learnLabel(f *rocev2.Frame, domain uint32, d *node.Decision, now
 // forgetIdle removes the labels that have been silent for Idle.
 func (pe *Role) forgetIdle(now int64) {
 	for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Oldest(0) {
-		if now-pe.learned.Value(i).seen < int64(pe.cfg.Idle) {
+		if l := pe.learned.Value(i); now-max(l.seen, l.other) < int64(pe.cfg.Idle) {
 			break
 		}
-		pe.learned.Remove(i)
+		pe.removeLabel(i)
+	}
+}
+
+// removeLabel removes a label.
+func (pe *Role) removeLabel(i uint32) {
+	pe.shares.Remove(&pe.learned.Value(i).flow, pe.memory.Seed())
+	pe.learned.Remove(i)
+}
+
+// evictLabel makes space for the label of a flow in a full table, as evictFlow does.
+func (pe *Role) evictLabel(k *flowtable.Key, hash uint64) {
+	victim := uint32(0)
+	for n := range uint64(role.Looks) {
+		i := pe.learned.Pick(hash>>7 + n*0x9E3779B97F4A7C15>>11)
+		if (victim == 0 || pe.learned.Value(i).seen < pe.learned.Value(victim).seen) &&
+			pe.shares.MayEvict(&pe.learned.Value(i).flow, k, pe.memory.Seed()) {
+			victim = i
+		}
+	}
+	if victim != 0 {
+		pe.removeLabel(victim)
 	}
 }
 

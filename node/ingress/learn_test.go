@@ -3,6 +3,7 @@ package ingress
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 	"unsafe"
@@ -100,14 +101,97 @@ func TestSharedLabel(t *testing.T) {
 	requireNotified(7, 7, node.ReasonAmbiguousLabel, 0)
 	requireNotified(15, 7, node.ReasonAmbiguousLabel, 0) // the first was seen at 6
 	seen(15, 7, other, node.NoAction)
+	seen(16, 7, other, node.ActionLearned) // the first has been idle since 6
 	requireNotified(16, 7, node.NoReason, 0x22)
 	seen(16, 8, other, node.ActionLearned)
 	requireNotified(16, 8, node.NoReason, 0x22)
 	requireNotified(16, 7, node.NoReason, 0x22)
-	requireNotified(25, 7, node.ReasonUnknownLabel, 0) // silent since 15
-	require.Equal(t, 1, pe.Len())
+	requireNotified(26, 7, node.ReasonUnknownLabel, 0) // silent since 16
 	requireNotified(26, 8, node.ReasonUnknownLabel, 0)
 	require.Zero(t, pe.Len())
+}
+
+// Packets that another flow sends with a label, or forges, do no harm while they are few: at most three packets of the
+// flow are not answered after each.
+func TestFewForgedLabels(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		every    int // packets of the flow to one that is forged
+		answered int // of 1,000
+	}{
+		{"none", 2000, 1000}, {"one of 100", 100, 990}, {"one of 10", 10, 990}, {"one of 4", 4, 990}, {"each", 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pe, answered := newLearner(t, nil), 0
+			forged := octets(t, to(flow6, 0x12), 1)
+			pe.under(t, 7, octets(t, flow6, 1), start)
+			for i := range 1000 {
+				if i%c.every == c.every-1 {
+					pe.under(t, 7, forged, start)
+				}
+				pe.under(t, 7, octets(t, flow6, 1), start)
+				if _, n, reason := pe.receiveFCN(nil, p1, messageAbout(t, 7), start); reason == node.NoReason {
+					answered++
+					require.EqualValues(t, 0x21, n.SrcQP)
+				}
+			}
+			require.GreaterOrEqual(t, answered, c.answered)
+			require.True(t, c.every > 1 || answered < 10, answered)
+		})
+	}
+}
+
+// A domain, or a source, that fills the table costs the others at most 1 % of their flows, with labels of its own and
+// with those of others.
+func TestFloodedTable(t *testing.T) {
+	honest, flood := flow6, flow6
+	honest.Src = netip.MustParseAddr("2001:db8:77::1")
+	for _, c := range []struct {
+		name   string
+		learn  bool
+		domain uint32 // of the flood
+	}{
+		{"own labels, domain", false, 2}, {"own labels, source", false, 1},
+		{"labels of others, domain", true, 2}, {"labels of others, source", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pe := newPE(t, func(cfg *Config) { cfg.LearnLabels, cfg.MaxFlows = c.learn, 4096 })
+			next := uint32(0)
+			send := func(k rocev2.FlowKey, qp, domain uint32, label uint32) node.Reason {
+				k.DestQP = qp
+				if !c.learn {
+					_, reason := pe.give(packetOf(k), domain, start)
+					return reason
+				}
+				b := wiretest.Must(tunnel.Append(nil, octets(t, k, 1), label))(t)
+				frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+				return pe.learnOnly(&frame, domain, start).Reason
+			}
+			burst := func(n int) {
+				for range n {
+					next++
+					send(flood, next, c.domain, next)
+				}
+			}
+			burst(8192)
+			known := 0
+			for i := range uint32(1000) {
+				if send(honest, i, 1, 500_000+i) == node.NoReason {
+					known++
+				}
+				burst(10)
+			}
+			require.Equal(t, 1000, known)
+			still, before := 0, pe.Len()
+			for i := range uint32(1000) {
+				if send(honest, i, 1, 500_000+i) == node.NoReason {
+					still++
+				}
+			}
+			require.Equal(t, []int{1000, before}, []int{still, pe.Len()})
+			require.NotEqual(t, node.NoReason, send(flood, 1<<23, c.domain, 400_000), "the flood evicts nobody")
+		})
+	}
 }
 
 // A PE that is switched off keeps its flows, and gives the same answers when it is on again.

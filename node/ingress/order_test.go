@@ -582,6 +582,21 @@ func (m *model) settle(now time.Time) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(f modelFlow) bool { return now.Sub(f.seen) >= m.quarantine })
 }
 
+// others returns the number of flows in the other domain and in the domain of a flow.
+func (m *model) others(i int) (n [2]int) {
+	for j, f := range m.flows {
+		if f.label == 0 {
+			continue
+		}
+		if j/2%2 == i/2%2 {
+			n[1]++
+		} else {
+			n[0]++
+		}
+	}
+	return n
+}
+
 func packetOf(k rocev2.FlowKey) *rocev2.Packet {
 	p := new(rocev2.Packet)
 	p.Src, p.Dst, p.DstPort, p.TrafficClass = k.Src, k.Dst, rocev2.Port, uint8(rocev2.ECT0)
@@ -591,8 +606,8 @@ func packetOf(k rocev2.FlowKey) *rocev2.Packet {
 
 // After any million of opens, closes and steps of time, the label of a flow is
 // one that no other live flow has and none had within the quarantine; a live flow
-// keeps its label; a flow is refused only where all flows are live, or all
-// labels taken; and the table and its labels have the memory that they began with.
+// keeps its label; a flow is refused only where all flows are live and its domain has no fewer
+// than the other, or all labels taken; and the table and its labels have the memory that they began with.
 func TestMillionRandomSteps(t *testing.T) {
 	for _, row := range []struct {
 		name       string
@@ -643,6 +658,18 @@ func TestMillionRandomSteps(t *testing.T) {
 					if reason != node.NoReason || label != was {
 						t.Fatalf("label %d, was %d: %v", label, was, reason)
 					}
+				case m.live == row.maxFlows && m.live+len(m.waiting) < labels && m.others(i)[0] > m.others(i)[1]+1:
+					if reason != node.NoReason || label == 0 {
+						t.Fatalf("label %d of a flow of the domain with fewer: %v", label, reason)
+					}
+					evicted := slices.IndexFunc(m.flows, func(f modelFlow) bool {
+						return f.label != 0 && pe.lookUpLabel(f.label) == 0
+					})
+					if evicted < 0 || evicted/2%2 == i/2%2 {
+						t.Fatalf("flow %d of the wrong domain, or none, was evicted for %d", evicted, i)
+					}
+					m.waiting = append(m.waiting, modelFlow{m.flows[evicted].label, now})
+					m.flows[evicted] = modelFlow{}
 				case m.live == row.maxFlows || m.live+len(m.waiting) == labels:
 					if reason != node.ReasonTableFull || label != 0 {
 						t.Fatalf("label %d of a full table: %v", label, reason)

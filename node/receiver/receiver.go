@@ -21,6 +21,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/limit"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -37,10 +38,12 @@ type Config struct {
 
 	// PerFlow is the shortest time between two notifications to the same queue pair of the same host: one CNP
 	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware.
-	PerFlow  time.Duration
-	Out      node.Rate // limit on all notifications
-	MaxFlows int       // entries of the table for PerFlow, 16 octets each; 65,536 by default
-	Seed     uint64    // seed of the hash tables; 0 is a random one
+	PerFlow time.Duration
+	// Out limits all notifications. Datagrams (UD), which are easily forged because they name their queue pair
+	// themselves, get only the part of it that connections leave.
+	Out      node.Rate
+	MaxFlows int    // entries of the table for PerFlow, 16 octets each; 65,536 by default
+	Seed     uint64 // seed of the hash tables; 0 is a random one
 
 	CNP cnp.Config // configuration of CNPs; InnerSource has no effect
 
@@ -57,7 +60,8 @@ type Role struct {
 	qps      role.Pairs
 	memory   role.Memory
 	latest   role.Latest
-	pace     role.Pace
+	pace     role.Pace     // of all notifications
+	known    *limit.Bucket // of those for connections; a limit of its own, so that datagrams cannot exhaust it
 	packet   rocev2.Packet
 	counters node.Counters
 }
@@ -79,6 +83,7 @@ func (r *Role) Configure(cfg Config) error {
 			return err
 		}
 		r.pace.Configure(cfg.Out, cfg.PerFlow, r.memory.Size(0))
+		r.known = r.known.With(limit.Rate(cfg.Out))
 	}
 	r.cfg, r.self, r.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil
@@ -170,7 +175,7 @@ func (r *Role) appendAnswer(
 	switch {
 	case d.Reason != node.NoReason:
 		return b, d.Reason
-	case !r.pace.Ready(named, r.cfg.PerFlow, now):
+	case !r.isWithinLimits(p, named, now):
 		return b, node.ReasonLimited
 	}
 	if !p.Truncated { // a packet that a capture cut has no ICRC to verify
@@ -182,12 +187,31 @@ func (r *Role) appendAnswer(
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	r.pace.Charge(named, now)
+	r.chargeLimits(p, named, now)
 	d.Action, d.Message, d.To = node.ActionSent, message.KindCNP, p.Src
 	if fast {
 		d.Message = message.KindFastCNP
 	}
 	return out, node.NoReason
+}
+
+// isWithinLimits reports whether the limits allow a notification about a packet.
+func (r *Role) isWithinLimits(p *rocev2.Packet, named uint64, now time.Time) bool {
+	if p.BTH.Present.Has(bth.HasDETH) {
+		return r.pace.Ready(named, r.cfg.PerFlow, now)
+	}
+	each, all := r.pace.ReadyKey(named, r.cfg.PerFlow, now), r.known.Ready(now)
+	return each && all
+}
+
+// chargeLimits charges a notification about a packet to the limits.
+func (r *Role) chargeLimits(p *rocev2.Packet, named uint64, now time.Time) {
+	if p.BTH.Present.Has(bth.HasDETH) {
+		r.pace.Charge(named, now)
+		return
+	}
+	r.pace.ChargeDebt(named, now)
+	r.known.Charge(now)
 }
 
 // senderKey returns the key of the limits, by the fields that the notification names: for a CNP the sender's address

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -439,6 +440,44 @@ func TestTwoClocks(t *testing.T) {
 	}
 }
 
+// Forged datagrams, each of another source, do not use up the limit of connections. They get the part of it that
+// connections leave.
+func TestForgedDatagrams(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		connections int // marks a second
+		want        int // answered datagrams a second, at a limit of 1,000
+	}{{"half of the limit", 500, 500}, {"all of it", 1000, 0}, {"no connection", 0, 1000}} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config(t)
+			cfg.Out = node.Rate{PerSecond: 1000, Burst: 10}
+			r := made(t, cfg)
+			random := rand.New(rand.NewPCG(8, 49))
+			counts := [2]int{}
+			const seconds, forged = 4, 10_000
+			for i := range seconds * forged {
+				at := now.Add(time.Duration(i) * time.Second / forged)
+				p := isMarked(t, ud(5, 5), func(p *rocev2.Packet) {
+					b := p.Src.As16()
+					binary.BigEndian.PutUint64(b[8:], random.Uint64())
+					binary.BigEndian.PutUint32(b[4:], random.Uint32())
+					p.Src = netip.AddrFrom16(b)
+				})
+				if _, d := receive(r, nil, p, at); d.Action == node.ActionSent {
+					counts[1]++
+				}
+				if c.connections > 0 && i%(forged/c.connections) == 0 {
+					if _, d := receive(r, nil, isMarked(t), at); d.Action == node.ActionSent {
+						counts[0]++
+					}
+				}
+			}
+			require.Equal(t, seconds*c.connections, counts[0], "no mark of a connection is lost")
+			require.InDelta(t, seconds*c.want, counts[1], 30)
+		})
+	}
+}
+
 // Of two faults of a packet the one that is cheaper to see is named.
 func TestOrder(t *testing.T) {
 	type packet struct {
@@ -470,7 +509,7 @@ func TestOrder(t *testing.T) {
 				second.make(&cfg, &faulty)
 			}
 			r := made(t, cfg)
-			receive(r, nil, isMarked(t, ud(5, 5)), now) // uses up the rate
+			receive(r, nil, isMarked(t), now) // uses up the rate
 			p := isMarked(t, faulty.change...)
 			if faulty.damaged {
 				p.IP[len(p.IP)-20] ^= 1

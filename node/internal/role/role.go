@@ -413,6 +413,18 @@ func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	return each && all
 }
 
+// ReadyKey is Ready without the limit on all messages.
+func (p *Pace) ReadyKey(key uint64, interval time.Duration, now time.Time) bool {
+	return p.each.Ready(key, interval, now)
+}
+
+// ChargeDebt is Charge for a message to which the limit on all messages does not apply: later ones that it applies to
+// have to wait for it.
+func (p *Pace) ChargeDebt(key uint64, now time.Time) {
+	p.each.Record(key, now)
+	p.all.ChargeDebt(now)
+}
+
 // Charge charges one of a key.
 func (p *Pace) Charge(key uint64, now time.Time) {
 	p.each.Record(key, now)
