@@ -532,3 +532,15 @@ func TestSampledResponses(t *testing.T) {
 	}
 	require.InDelta(t, 10, s.Snapshot().Capture.Sampled, 1)
 }
+
+// The properties of a capture are decided after a limited number of packets, also if they come fast.
+func TestDecidedSoon(t *testing.T) {
+	s := newScript(t)
+	for psn := range uint32(maxUndecided) {
+		s.now = s.now.Add(60)
+		s.frame++
+		s.Table.Observe(&Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(),
+			PSN: psn}}, s.frame, s.now)
+	}
+	require.True(t, s.capture.fast)
+}

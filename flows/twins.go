@@ -129,6 +129,7 @@ func (t *Table) processTwins(end bool) {
 	if w.decided || len(w.waiting) == 0 {
 		return
 	}
+	end = end || len(w.waiting) >= maxUndecided
 	var compared, twinned int // packets of which a copy would have come
 	for i := range w.waiting {
 		if p := &w.waiting[i]; p.twin != 0 && (end || p.twinned || w.latest-p.at > twinDistance) {
@@ -138,7 +139,6 @@ func (t *Table) processTwins(end bool) {
 			}
 		}
 	}
-	end = end || len(w.waiting) >= maxUndecided
 	switch {
 	case end && compared < minTwins: // still undecided
 	case end, compared >= soonTwins, compared >= minTwins && 2*twinned < compared:
