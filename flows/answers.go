@@ -204,6 +204,27 @@ func (r *reply) syndromeType() bth.SyndromeType {
 	return r.syndrome.Type()
 }
 
+// isRefusal reports whether the answer is a NAK with another code than PSN sequence error.
+func (r *reply) isRefusal() bool {
+	code, ok := r.syndrome.Code()
+	return ok && !r.noSyndrome && r.syndromeType() == bth.SyndromeNAK && code != bth.NAKPSNSequence
+}
+
+// The signs of answers that are kept for each stream: those with a wrong ICRC, and NAKs without a
+// known flow.
+const (
+	wrongAnswer = iota
+	refusedAnswer
+	rnrAnswer
+	answerSignKinds
+)
+
+func (t *Table) recordAnswerSign(s *stream, kind int, frame uint64, at int64) {
+	if t.config.Evidence {
+		t.answerSigns.allocate(&s.answerSigns)[kind].addFrame(frame, at)
+	}
+}
+
 // observeAnswer records a response, an acknowledgement or a CNP.
 func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
@@ -211,7 +232,10 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		t.recordResponse(s, p, frame, at)
 	}
 	if p.icrcWrong { // its receiver drops it
-		s.answers.countPacket(p, at)
+		before := s.answers.Wrong.Total()
+		if s.answers.countPacket(p, at); s.answers.Wrong.Total() > before {
+			t.recordAnswerSign(s, wrongAnswer, frame, at)
+		}
 		return
 	}
 	r := reply{psn: p.pkt.PSN, opcode: p.pkt.Opcode, syndrome: p.pkt.Syndrome, noSyndrome: p.noHeaders, at: at,
@@ -246,6 +270,12 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		}
 		if p.kind == answerKind && r.syndromeType() != bth.SyndromeACK {
 			t.rememberNAKForAll(s, &r)
+			switch {
+			case r.isRefusal():
+				t.recordAnswerSign(s, refusedAnswer, frame, at)
+			case r.syndromeType() == bth.SyndromeRNRNAK:
+				t.recordAnswerSign(s, rnrAnswer, frame, at)
+			}
 		}
 	}
 }
@@ -270,6 +300,7 @@ func (t *Table) recordReply(s *stream, r *reply) {
 		if e := t.evidenceOf(f); e != nil {
 			from := t.keyOfStream(s).Reversed(0)
 			e.recordNotice(NoticeCNP, &from, r.class, r.pcp, r.frame, r.at)
+			t.episodes.allocate(&e.episodes).addSign(r.at)
 		}
 		return
 	}
@@ -285,6 +316,9 @@ func (t *Table) recordReply(s *stream, r *reply) {
 	covered, kind := r.psn, r.syndromeType()
 	if kind != bth.SyndromeACK {
 		covered = bth.AddPSN(r.psn, bth.MaxPSN) // a NAK covers the PSNs before its own
+	}
+	if e := t.evidenceOf(f); e != nil {
+		e.coverSizes(covered)
 	}
 	advances := !f.sequence.isCovered(covered)
 	if f.sequence.recordCovered(covered) && (o.message != MessageRead || o.firstResponse) {

@@ -172,7 +172,8 @@ func (t *Table) stepClock(frame uint64, at int64) {
 		}
 		if e := t.evidences.lookUp(f.evidence); e != nil {
 			e.previous = 0
-			e.pace.judging, e.pace.recovering, e.pace.run = false, false, sign{}
+			e.pace.judging, e.pace.recovering, e.pace.unheeded.run = false, false, sign{}
+			e.pace.unanswered.run, e.pace.marks.judging, e.pace.quiet.judging = sign{}, false, false
 		}
 	}
 }

@@ -25,6 +25,14 @@ type Evidence struct {
 	CNPDSCP uint64 // bit n: a CNP had DSCP n
 	CNPPCP  uint8  // bit n: a CNP had PCP n in its VLAN tag; 0 without tags
 
+	Episodes []Episode // the first times of congestion
+	// PortLoad is the rate of all captured packets to the receiver while some had CE, as a share of
+	// the rate of its port; 0 if unknown. It is meaningful at a capture point after the queue.
+	PortLoad float64
+	// LargestAnswered is the length in IP octets of the largest request that an answer covered, and
+	// LargestOpen that of the largest request after that.
+	LargestAnswered, LargestOpen uint32
+
 	signs [signKinds]Sign
 }
 
@@ -65,16 +73,18 @@ const (
 	SignAfterNAK
 	SignAfterRNR
 	SignReadRest
-	SignRefused   // NAKs with other codes
-	SignWrongICRC // requests with a wrong ICRC
-	SignTrimmed   // packets that a switch trimmed
+	SignRefused     // NAKs with other codes
+	SignWrongICRC   // requests with a wrong ICRC
+	SignTrimmed     // packets that a switch trimmed
+	SignWrongAnswer // answers and notifications with a wrong ICRC
 	signKinds
 )
 
 var signNames = [signKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
 	"CNP", "notification", "gap", "reordered", "retransmission into a gap", "retransmission after a timeout",
 	"retransmission after a NAK", "retransmission after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC",
-	"trimmed packet"}
+	"trimmed packet",
+	"answer with a wrong ICRC"}
 
 // String returns a short description, as in "sequence NAK".
 func (k SignKind) String() string { return enumtext.Name(k, signNames[:], "SignKind") }
@@ -129,6 +139,12 @@ type evidence struct {
 	dscp                   uint64
 	pcp                    uint8
 	notifiersUsed          uint8
+
+	episodes        uint32 // id in Table.episodes; 0 for none
+	load            uint32 // id in Table.loads
+	largestAnswered uint32
+	largestOpen     uint32
+	largestPSN      uint32 // of the first request with that length
 }
 
 type sign struct {
@@ -181,6 +197,38 @@ func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 		e.signs[SignWrongICRC].addFrame(frame, at)
 	}
 	e.pace.recordRequest(p.ipOctets, at)
+	e.pace.recordMark(frame, p.ipOctets, at, p.trafficClass&3 == 3)
+}
+
+// recordData records a request or response: its congestion, and the load of its receiver.
+func (t *Table) recordData(s *stream, e *evidence, p *Packet, frame uint64, at int64) {
+	marked := rocev2.ECN(p.trafficClass&3) == rocev2.CE
+	e.recordRequest(p, frame, at)
+	t.countRecovery(e)
+	if marked {
+		t.episodes.allocate(&e.episodes).addSign(at)
+	}
+	if e.load == 0 {
+		to := t.keyOfStream(s).Reversed(0).Src
+		id := t.loadIDs[to]
+		t.loads.allocate(&id)
+		t.loadIDs[to], e.load = id, id
+	}
+	t.loads.lookUp(e.load).recordPacket(p.ipOctets, at, marked)
+}
+
+// recordSize records the length of a new request.
+func (e *evidence) recordSize(psn, octets uint32) {
+	if octets > e.largestOpen {
+		e.largestOpen, e.largestPSN = octets, psn
+	}
+}
+
+// coverSizes records that an answer covers all requests up to PSN c.
+func (e *evidence) coverSizes(c uint32) {
+	if e.largestOpen > 0 && bth.ComparePSN(c, e.largestPSN) >= 0 {
+		e.largestAnswered, e.largestOpen = max(e.largestAnswered, e.largestOpen), 0
+	}
 }
 
 // recordSequenced records the verdict about a request's PSN. goesBack reports whether the sender went
@@ -214,8 +262,7 @@ func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause Retr
 // recordAnswer records a response, an ACK or a NAK.
 func (e *evidence) recordAnswer(r *reply) {
 	e.recordReceiver(r.frame, r.at)
-	if code, ok := r.syndrome.Code(); ok && !r.noSyndrome && r.syndromeType() == bth.SyndromeNAK &&
-		code != bth.NAKPSNSequence {
+	if r.isRefusal() {
 		e.signs[SignRefused].addFrame(r.frame, r.at)
 	}
 }
@@ -282,11 +329,14 @@ func (e *evidence) recordNotice(kind NoticeKind, from *key, class, pcp uint8, fr
 }
 
 // toEvidence returns the evidence so far.
-func (e *evidence) toEvidence(h *Histogram) *Evidence {
+func (t *Table) toEvidence(e *evidence) *Evidence {
 	out := &Evidence{
+		Episodes: t.episodes.lookUp(e.episodes).toEpisodes(), PortLoad: t.loads.lookUp(e.load).share(),
+		LargestAnswered: e.largestAnswered, LargestOpen: e.largestOpen,
 		MinTimeout: time.Duration(e.minTimeout), MaxTimeout: time.Duration(e.maxTimeout),
 		AlreadyAcknowledged: e.covered,
-		CNPDSCP:             e.dscp, CNPPCP: e.pcp, Control: e.pace.toControl(h),
+		CNPDSCP:             e.dscp, CNPPCP: e.pcp,
+		Control: e.pace.toControl(t.histograms.lookUp(e.pace.recovery).clone()),
 	}
 	for i := range e.signs {
 		out.signs[i] = e.signs[i].toSign()

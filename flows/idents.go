@@ -1,5 +1,7 @@
 package flows
 
+import "github.com/rocecn/rocecn/bth"
+
 // idents are the Identifications in the IPv4 headers of a flow's last requests. A copy made by the
 // network has the Identification of the original. A retransmission has another one if the sender
 // numbers its packets, which RFC 6864 does not require of packets that are not to be fragmented:
@@ -12,6 +14,7 @@ type idents struct {
 // A variety counts whether Identifications vary from packet to packet.
 type variety struct {
 	same, other uint64 // packets with the Identification of the previous packet, and packets with another one
+	rising      uint64 // of the others, those with a slightly higher one: the sender numbers its packets
 	last        uint16 // Identification of the previous packet
 	set         bool   // last is valid
 }
@@ -24,8 +27,30 @@ func (v *variety) addIdent(of uint16) {
 		v.same++
 	default:
 		v.other++
+		if of-v.last < maxStep {
+			v.rising++
+		}
 	}
 	v.last, v.set = of, true
+}
+
+// maxStep is the maximum step between Identifications of a sender that numbers the packets of all its
+// flows.
+const maxStep = 1 << 10
+
+// isOriginal reports whether a request that fills a hole was sent before the requests after the hole,
+// by the Identifications of a sender that numbers its packets.
+func (i *idents) isOriginal(psn uint32, of uint16) bool {
+	if i.rising < 8 || i.rising*8 < (i.same+i.other)*7 {
+		return false
+	}
+	for n := range uint32(maxIdents) {
+		next := bth.AddPSN(psn, n+1)
+		if s := &i.slots[next%maxIdents]; s.psn == next|identSet {
+			return of-s.values[1] > 1<<15
+		}
+	}
+	return false
 }
 
 // maxIdents is the number of requests remembered: the copies of a network come soon.

@@ -40,6 +40,9 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	t.markTouched(s)
 	s.settled.countPacket(p, at)
 	if p.icrcWrong { // its receiver drops it
+		if e := t.evidenceOf(&s.flow); e != nil {
+			e.signs[SignWrongAnswer].addFrame(frame, at)
+		}
 		return
 	}
 	if p.nHops > 0 {
@@ -50,6 +53,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 	if e := t.evidenceOf(&s.flow); e != nil {
 		e.recordNotice(noticeKinds[p.kind-fastKind], &p.pkt.Flow, p.trafficClass, p.pcp, frame, at)
+		t.episodes.allocate(&e.episodes).addSign(at)
 	}
 	if p.kind == fastKind {
 		t.recordCNP(&s.flow, true, frame, at)

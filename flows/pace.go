@@ -21,6 +21,13 @@ type Control struct {
 	// the rate at which the queue drains: such a run must last 10 ms, and CNPs may be 400 µs apart.
 	Unheeded Sign
 	Rate     float64 // in bits per second at the end of that run
+	// Unanswered is a run like Unheeded, of marked requests, at most one in 50 µs, about which a
+	// receiver would have sent CNPs.
+	Unanswered Sign
+	// MarksJudged counts marks after which the rate is known for 200 µs, and MarksSlowed those of them
+	// after which the slowest 8 requests were at least 10 % slower. QuietJudged and QuietSlowed count
+	// times without marks and CNPs likewise, in which the rate varies for other reasons.
+	MarksJudged, MarksSlowed, QuietJudged, QuietSlowed uint64
 }
 
 // minUnheeded is the minimum number of CNPs in Control.Unheeded.
@@ -58,13 +65,13 @@ type pace struct {
 	recovering   bool
 	cutAt        int64
 	cutFrom      float64
-	recovery     uint32 // id in Table.histograms; 0 for none
-	recovered    int64  // recovery time that this request completed; 0 for none
-	run          sign   // current run of CNPs
-	runFrom      float64
+	recovery     uint32  // id in Table.histograms; 0 for none
+	recovered    int64   // recovery time that this request completed; 0 for none
 	fastest      float64 // maximum rate of the flow
-	unheeded     sign
-	unheededRate float64
+	unheeded     cnpRun
+	unanswered   cnpRun // of CNPs that the receiver would have sent about marks
+	marks, quiet reaction
+	disturbed    int64 // time of the last mark or CNP
 }
 
 func (p *pace) recordRequest(octets uint32, at int64) {
@@ -103,30 +110,10 @@ func (p *pace) rateAt(now int64) float64 {
 func (p *pace) recordCNP(frame uint64, at int64, afterQueue bool) {
 	p.judgeCNP()
 	before := p.rateAt(at)
-	gap := denseCNPs
-	if afterQueue {
-		gap = longestGap
-	}
-	if at-p.run.until > gap || at < p.run.until || before < max(leastRate, 0.85*p.runFrom) {
-		p.run, p.runFrom = sign{}, 0
-	}
+	p.unheeded.addCNP(frame, at, before, p.fastest, afterQueue)
+	p.disturbed, p.quiet.judging = at, false
 	if before <= 0 {
 		return
-	}
-	if before >= leastRate {
-		if p.run.count == 0 {
-			p.runFrom = before
-		}
-		p.run.addFrame(frame, at)
-		lasted := p.run.until - p.run.since
-		enough := p.run.count >= minUnheeded && 500*float64(p.run.count)*float64(p.run.count) >= 0.3*float64(lasted)
-		if afterQueue && lasted < longestQueue {
-			enough = false
-		}
-		if enough && p.run.count > p.unheeded.count && before >= 0.9*p.runFrom &&
-			before >= 0.8*p.fastest {
-			p.unheeded, p.unheededRate = p.run, before
-		}
 	}
 	p.judging, p.came = true, at
 	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, p.at[(p.n-1)%paceBefore], 0
@@ -162,7 +149,7 @@ func (p *pace) judgeCNP() {
 	p.sumBefore += p.before
 	p.sumAfter += p.slowest
 	if p.slowest <= 0.85*p.before {
-		p.run, p.runFrom = sign{}, 0
+		p.unheeded.run, p.unheeded.from = sign{}, 0
 	}
 	if p.slowest <= 0.9*p.before {
 		p.cut++
@@ -173,8 +160,9 @@ func (p *pace) judgeCNP() {
 }
 
 func (p *pace) toControl(recovery *Histogram) Control {
-	c := Control{Judged: p.judged, Slowed: p.cut, Recovery: recovery, Unheeded: p.unheeded.toSign(),
-		Rate: p.unheededRate}
+	c := Control{Judged: p.judged, Slowed: p.cut, Recovery: recovery, Unheeded: p.unheeded.longest.toSign(),
+		Rate: p.unheeded.rate, Unanswered: p.unanswered.longest.toSign(), MarksJudged: p.marks.judged,
+		MarksSlowed: p.marks.slowed, QuietJudged: p.quiet.judged, QuietSlowed: p.quiet.slowed}
 	if p.judged > 0 {
 		c.Before, c.After = p.sumBefore/float64(p.judged), p.sumAfter/float64(p.judged)
 	}

@@ -182,7 +182,9 @@ type Unpaired struct {
 	rocev2.FlowKey
 	WithQP bool // the packets have a queue pair number
 	Answers
-	CNP Sign // the CNPs among them without a Fast CNP option; zero without Config.Evidence
+	// The CNPs among them without a Fast CNP option, NAKs that reject a request, RNR NAKs, and
+	// answers with a wrong ICRC; zero without Config.Evidence.
+	CNP, Refused, RNR, WrongAnswer Sign
 }
 
 // Link counts the PFC frames and PAUSE frames from one source address. PAUSE frames affect all
@@ -209,7 +211,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 		AfterCE: t.histograms.lookUp(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
 	if e := t.evidences.lookUp(f.evidence); e != nil {
-		out.Evidence = e.toEvidence(t.histograms.lookUp(e.pace.recovery).clone())
+		out.Evidence = t.toEvidence(e)
 	}
 	out.Sampled = t.capture.sampling.oneIn()
 	out.Mean, out.Peak = f.meanAndPeak()
@@ -242,6 +244,11 @@ func (t *Table) reportFlow(s *stream) Flow {
 	p, partner := &s.pairing, t.partnerOf(s)
 	if partner != nil {
 		out.Answers.addCounts(&partner.answers)
+		if signs := t.answerSigns.lookUp(partner.answerSigns); signs != nil && out.Evidence != nil {
+			if sign := signs[wrongAnswer].toSign(); sign.Count > 0 {
+				*out.Evidence.Sign(SignWrongAnswer) = sign
+			}
+		}
 	}
 	switch {
 	case p.srcQPBy != 0:
@@ -290,6 +297,11 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	add(t.keyOfStream(s), &own)
 	if e := t.evidences.lookUp(s.flow.evidence); e != nil && !s.flow.hasData() && len(all) > before {
 		all[before].CNP = e.signs[SignCNP].toSign()
+	}
+	if signs := t.answerSigns.lookUp(s.answerSigns); signs != nil && len(all) > before {
+		u := &all[before]
+		u.Refused, u.RNR, u.WrongAnswer = signs[refusedAnswer].toSign(), signs[rnrAnswer].toSign(),
+			signs[wrongAnswer].toSign()
 	}
 	// Notifications that name this flow, of which no request was seen.
 	if e := t.earlies.lookUp(s.early); e != nil && e.notified && !s.flow.hasData() {

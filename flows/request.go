@@ -22,8 +22,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 		t.totalAt(at).countRequest(p)
 	}
 	if e := t.evidenceOf(f); e != nil {
-		e.recordRequest(p, frame, at)
-		t.countRecovery(e)
+		t.recordData(s, e, p, frame, at)
 	}
 	r := &roles[p.pkt.Opcode]
 	if hasSequence(p.pkt.Opcode.Transport(), p.pkt.Flow.QP) {
@@ -72,11 +71,13 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 	if slack > 0 && verdict == inOrder {
 		t.resolveRead(h, read, p.pkt.PSN)
 	}
+	original := false // it was late, not retransmitted
 	if h != nil && p.pkt.Flow.QP&overIPv4 != 0 {
 		if verdict == retransmitted && h.idents.isCopy(p.pkt.PSN, p.ident) {
 			q.counts.Copies++
 			return
 		}
+		original = verdict == late && h.idents.isOriginal(p.pkt.PSN, p.ident)
 		h.idents.add(p.pkt.PSN, p.ident)
 	}
 	gap := uint32(bth.ComparePSN(p.pkt.PSN, expected))
@@ -126,7 +127,10 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		t.totalAt(at).countVerdict(verdict, gap)
 	}
 	if e := t.evidenceOf(f); e != nil {
-		e.recordSequenced(frame, at, verdict, cause, h != nil && h.naks.n == 1, covered, asked)
+		e.recordSequenced(frame, at, verdict, cause, h != nil && h.naks.n == 1, covered, asked && !original)
+		if verdict <= beyondGap {
+			e.recordSize(p.pkt.PSN, p.ipOctets)
+		}
 	}
 	if f.FirstTrouble == 0 && (verdict.isRetransmission() || verdict == beyondGap) {
 		f.FirstTrouble = frame

@@ -115,8 +115,7 @@ func (t *Table) recordResponse(s *stream, p *Packet, frame uint64, at int64) {
 		t.totalAt(at).countRequest(p)
 	}
 	if e := t.evidenceOf(f); e != nil {
-		e.recordRequest(p, frame, at)
-		t.countRecovery(e)
+		t.recordData(s, e, p, frame, at)
 	}
 	begun = r.seen
 	v, gap := t.judgeResponse(s, r, p)

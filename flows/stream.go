@@ -10,6 +10,8 @@ type stream struct {
 	pairing pairing
 	early   uint32 // id in Table.earlies; 0 for none
 
+	answerSigns uint32 // id in Table.answerSigns; 0 for none
+
 	flow    flow
 	answers Answers // about the flow of the current or next partner
 	doubted Answers // about no known request of the partner, perhaps of a new connection

@@ -62,6 +62,12 @@ type Table struct {
 	serieses   seriesPools
 	evidences  pool[evidence]
 
+	// With Config.Evidence: signs of answers by stream, congestion by flow, and load by receiver.
+	answerSigns pool[[answerSignKinds]sign]
+	episodes    pool[episodes]
+	loads       pool[load]
+	loadIDs     map[[16]byte]uint32
+
 	pairs       *qplearn.Map
 	lastLearned uint32 // PSN of the packet last passed to the map
 
@@ -107,7 +113,8 @@ func New(c Config) *Table {
 	return &Table{
 		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),
 		serieses: seriesPools{maxFine: maxFineSeries}, labels: newLabels(), links: map[[6]byte]*link{},
-		pauses: map[pauseKey]*pauses{}, assumed: assumed,
+		loadIDs: map[[16]byte]uint32{},
+		pauses:  map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
 			MaxPairs: 2 * c.MaxFlows, MaxPending: c.MaxFlows, Grow: true,
 			Ports: true, // safe here because no notification is sent

@@ -117,7 +117,8 @@ func TestWrongAnswers(t *testing.T) {
 			s.observe(p)
 			got := s.onlyFlow()
 			require.Equal(t, c.want, got.Wrong)
-			got.Wrong = WrongAnswers{}
+			require.Equal(t, c.want.Total(), got.Evidence.Sign(SignWrongAnswer).Count)
+			got.Wrong, *got.Evidence.Sign(SignWrongAnswer) = WrongAnswers{}, Sign{}
 			require.Equal(t, before, got, "nothing else changed")
 			require.Empty(t, s.Snapshot().Unpaired)
 			p.icrcWrong = false

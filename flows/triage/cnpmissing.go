@@ -3,6 +3,7 @@ package triage
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
@@ -49,10 +50,19 @@ func findCNPMissing(v *view) {
 		return answers.Count >= minMarks && answers.Until.Sub(f.Evidence.Sign(flows.SignCE).Since) >= minAnswered
 	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return marked(f) && seen(f) }) {
+		if slowAfterMarks(g.flows) {
+			continue
+		}
 		marks, answers := sumSigns(g.flows, flows.SignCE), sumSigns(g.flows, flows.SignAnswerAfterCE)
 		suspects := []string{g.address.String(), mirror}
 		reason := "ECN is off there, or the mirror leaves out CNPs, which often have a class of their own."
 		excluded := []string{"a capture of one direction: the receiver's answers are in it"}
+		if slices.ContainsFunc(g.flows, func(f *flows.Flow) bool { return f.Evidence.Control.Unanswered.Count > 0 }) {
+			suspects[1] = "the path of its CNPs to the capture point"
+			reason = "The senders did not slow down, so no CNPs reach them: ECN is off at the receiver, or its CNPs " +
+				"are lost."
+			excluded = append(excluded, "a mirror that leaves out CNPs: the senders would slow down")
+		}
 		if notifies[g.address] {
 			suspects = []string{"the limit of CNPs in total at " + g.address.String(), "the path of CNPs to the sender"}
 			reason = "It sends CNPs to other senders: those to this one may take another path, or be limited in total."
@@ -85,4 +95,17 @@ func findCNPMissing(v *view) {
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),
 		}, g.flows)
 	}
+}
+
+// slowAfterMarks reports whether senders slow down after marks, again and again, and less often at
+// other times: CNPs reach them, even if the capture has none. At least three slow times of at least
+// half of the marks are needed; without marks at most half as many.
+func slowAfterMarks(all []*flows.Flow) bool {
+	var judged, slowed, quiet, quietSlowed uint64
+	for _, f := range all {
+		c := &f.Evidence.Control
+		judged, slowed = judged+c.MarksJudged, slowed+c.MarksSlowed
+		quiet, quietSlowed = quiet+c.QuietJudged, quietSlowed+c.QuietSlowed
+	}
+	return slowed >= 3 && 2*slowed >= judged && quiet >= 3 && 2*quietSlowed*judged <= slowed*quiet
 }

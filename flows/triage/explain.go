@@ -11,9 +11,10 @@ import (
 // cause.
 var rules = []rule{
 	{find: findPauseStorm}, {find: findIncast}, {find: findOnePath}, {findCNPMissing, true}, {findCNPUnheeded, true},
-	{find: findNotECNCapable}, {findOtherDSCP, true}, {find: findTooManyNotices}, {find: findNotReady},
+	{find: findNotECNCapable}, {findOtherDSCP, true}, {find: findWrongICRC},
+	{findMTU, true}, {findPathDown, true}, {find: findTooManyNotices}, {find: findNotReady},
 	{findGaveUp, true}, {findReordered, true}, {findLosses, true}, {find: findCongested},
-	{find: findRefused}, {find: findCorrupt}, {findNotCaptured, true},
+	{find: findRefused}, {find: findTrimmed}, {find: findCorrupt}, {findNotCaptured, true},
 }
 
 // A rule finds one cause or symptom.
@@ -39,7 +40,7 @@ func Explain(s *flows.Snapshot) []Verdict {
 		}
 	}
 	slices.SortStableFunc(v.verdicts, func(a, b Verdict) int {
-		return cmp.Or(compareBool(len(a.Flows) > 0, len(b.Flows) > 0),
+		return cmp.Or(compareBool(!a.Cause.isAboutLink(), !b.Cause.isAboutLink()),
 			compareBool(a.Cause.IsSymptom(), b.Cause.IsSymptom()), cmp.Compare(b.Octets, a.Octets),
 			cmp.Compare(a.Cause, b.Cause), cmp.Compare(len(b.Flows), len(a.Flows)))
 	})

@@ -6,13 +6,20 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
+// minRetries is the number of retransmissions of a request from which silence is the end: adapters
+// retransmit 7 times by default, and those that wait longer each time wait at most twice as long.
+const minRetries = 3
+
 // findGaveUp finds senders that gave up a connection.
 //
 // Evidence: the same request retransmitted without an answer until the flow ends, while the capture
 // goes on: see [flows.GaveUp]. The receiver, the path to it and the path back give the same picture,
 // so no party is named. Other answers of the receiver at that time exclude that it is down.
 func findGaveUp(v *view) {
-	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return f.GaveUp != nil }) {
+	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
+		return f.GaveUp != nil && f.GaveUp.Retries >= minRetries && f.Evidence.MaxTimeout >= minTimeout &&
+			!v.hasCause(f, CauseMTU, CausePathDown)
+	}) {
 		retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
 		if retransmitted.Count == 0 {
 			continue

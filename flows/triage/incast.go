@@ -23,7 +23,12 @@ const separateQueues = "separate queues on the paths of its senders"
 //
 // Evidence: flows from three or more sources to one receiver are congested at the same time.
 //
-// Counter-evidence: other sources with enough packets to the receiver at that time and no
+// Marks on separate paths give the same picture, so the receiver is named only if the evidence is about
+// its own port: the load of the port while packets are marked, or signs of congestion of all sources in
+// the same moments, again and again; see [view.judgePort]. If the port has free capacity meanwhile,
+// there is no incast.
+//
+// Also excluded by: other sources with enough packets to the receiver at that time and no
 // congestion: the receiver's link is not the cause. Flows of the same sources to other receivers
 // that are congested as well: the cause is at the sources or between. Flows between the same two
 // hosts of which only some are congested: the cause is one of several paths.
@@ -66,6 +71,10 @@ func findIncast(v *view) {
 		for _, f := range c.flows {
 			from[f.Src] = true
 		}
+		own, why := v.judgePort(c.flows)
+		if own < 0 {
+			continue
+		}
 		elsewhere := map[netip.Addr]bool{} // sources with congested flows to other receivers
 		for _, f := range v.flows {
 			s := congestionSign(f)
@@ -77,16 +86,21 @@ func findIncast(v *view) {
 		if len(elsewhere)*4 > len(from) {
 			continue
 		}
-		v.addVerdict(Verdict{
-			Cause: CauseIncast, Suspects: []string{c.address.String(), separateQueues}, Since: c.hits.Since,
-			Until: c.hits.Until,
+		verdict := Verdict{
+			Cause: CauseIncast, Joined: len(from), Suspects: []string{c.address.String(), separateQueues},
+			Since: c.hits.Since, Until: c.hits.Until,
 			Text: fmt.Sprintf("%d senders sent to %v at the same time, in %s, from %s on: %s", len(from), c.address,
-				formatCount(len(c.flows), "flow"), formatStart(c.hits), describeCongestion(c.flows)),
+				formatCount(len(c.flows), "flow"), formatStart(c.hits), describeCongestion(c.flows)+why),
 			Next: "Check the queue of the last switch's port to this receiver, and the application that makes all " +
 				"of them send at the same time.",
 			Frames: evidenceFrames(c.flows, congestionKinds(c.flows...)...),
 			Filter: filterCongestion(c.flows),
-		}, c.flows)
+		}
+		if own > 0 {
+			verdict.Party, verdict.Suspects = c.address.String(), nil
+			verdict.Excluded = []string{separateQueues}
+		}
+		v.addVerdict(verdict, c.flows)
 	}
 }
 
@@ -205,4 +219,93 @@ func requestsDuring(f *flows.Flow, sign *flows.Sign) uint64 {
 		return s.Count
 	}
 	return uint64(float64(s.Count) * float64(part) / float64(all))
+}
+
+// Thresholds of the evidence about the port of a receiver. A port with a queue sends without pauses, so
+// its load is near 1; one that is fed by slower links has a load well below.
+const (
+	fullPort   = 0.75
+	freePort   = 0.3
+	minMoments = 3   // moments in which sources are congested together
+	together   = 0.6 // share of the moments of a source in which two thirds of the others are congested
+	byChance   = 0.3 // greatest share of the time that is in moments of a source
+)
+
+// judgePort returns 1 if congestion is that of the receiver's port, -1 if it is not, 0 if that is
+// unknown, and the reason as a sentence.
+func (v *view) judgePort(all []*flows.Flow) (own int, why string) {
+	load := all[0].Evidence.PortLoad
+	switch {
+	case v.Capture.Sampled > 0 || v.Capture.EachTwice:
+		return 0, ""
+	case load >= fullPort:
+		return 1, fmt.Sprintf(" While packets were marked, the receiver's port was at %.0f %% of its rate.",
+			min(100*load, 100))
+	}
+	free := load > 0 && load < freePort
+	unknown := 0 // the result without signs of congestion in the same moments
+	if free {
+		unknown = -1
+	}
+	var spans [][]flows.Episode
+	for _, g := range groupBy(all, sourceOf) {
+		spans = append(spans, mergeEpisodes(g.flows))
+	}
+	moments, joint := 0, 0
+	for i, own := range spans {
+		for _, e := range own {
+			near := 0
+			for j, others := range spans {
+				if i != j && slices.ContainsFunc(others, func(o flows.Episode) bool {
+					return spansOverlap(o.Since.Add(-sameCongestion), o.Until.Add(sameCongestion), e.Since, e.Until)
+				}) {
+					near++
+				}
+			}
+			moments++
+			if near*3 >= (len(spans)-1)*2 {
+				joint++
+			}
+		}
+		if len(own) < minMoments || coveredShare(own) > byChance {
+			return unknown, ""
+		}
+	}
+	if float64(joint) >= together*float64(moments) {
+		if free { // of a port of this rate, or of a mirror that sends faster than the port
+			return 0, " The receiver's port seems to have free capacity."
+		}
+		return 1, fmt.Sprintf(" In %d of %d moments, most of the senders were congested together.", joint, moments)
+	}
+	return -1, ""
+}
+
+// mergeEpisodes returns the episodes of the flows of a source in order of time.
+func mergeEpisodes(all []*flows.Flow) (out []flows.Episode) {
+	for _, f := range all {
+		out = append(out, f.Evidence.Episodes...)
+	}
+	slices.SortFunc(out, func(a, b flows.Episode) int { return a.Since.Compare(b.Since) })
+	n := 0
+	for _, e := range out {
+		if n > 0 && !e.Since.After(out[n-1].Until.Add(sameCongestion)) {
+			if e.Until.After(out[n-1].Until) {
+				out[n-1].Until = e.Until
+			}
+			continue
+		}
+		out[n] = e
+		n++
+	}
+	return out[:n]
+}
+
+// coveredShare returns the share of the time from the first episode to the last that is in episodes or
+// near them.
+func coveredShare(all []flows.Episode) float64 {
+	var sum time.Duration
+	for _, e := range all {
+		sum += e.Until.Sub(e.Since) + 2*sameCongestion
+	}
+	return float64(sum) / float64(all[len(all)-1].Until.Sub(all[0].Since)+2*sameCongestion)
 }

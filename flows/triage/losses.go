@@ -16,7 +16,7 @@ func findLosses(v *view) {
 	var late []*flows.Flow // with timeouts only
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return (isStorm(f) || isTimedOut(f) || isLossy(f)) &&
-			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp)
+			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp, CauseMTU, CausePathDown)
 	}) {
 		var storms, timeouts, others []*flows.Flow
 		for _, f := range g.flows {
@@ -55,7 +55,7 @@ func findLosses(v *view) {
 // sumOctets returns the IP octets of flows.
 func sumOctets(all []*flows.Flow) (n uint64) {
 	for _, f := range all {
-		n += f.IPOctets
+		n += f.Data.IPOctets
 	}
 	return n
 }

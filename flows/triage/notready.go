@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
@@ -9,9 +10,10 @@ import (
 
 // findNotReady finds receivers without a posted receive for a message.
 //
-// Evidence: RNR NAKs from the receiver, or retransmissions after them. There is no
-// counter-evidence.
+// Evidence: RNR NAKs from the receiver, matched to a flow or not. Only the receiver sends them, and it
+// has no other reason, so it is the party.
 func findNotReady(v *view) {
+	named := map[netip.Addr]bool{}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return f.Evidence.Sign(flows.SignRNR).Count > 0 && f.RNRNAKs+f.Causes.RNR > 0
 	}) {
@@ -24,6 +26,7 @@ func findNotReady(v *view) {
 		if retransmitted.Count > 0 {
 			text += fmt.Sprintf(" %s retransmitted for that reason.", formatCountWas(retransmitted.Count, "packet"))
 		}
+		named[g.address] = true
 		v.addVerdict(Verdict{
 			Cause: CauseNotReady, Party: g.address.String(), Since: naks.Since, Until: naks.Until,
 			Text: text,
@@ -32,6 +35,21 @@ func findNotReady(v *view) {
 			Frames: evidenceFrames(g.flows, flows.SignRNR),
 			Filter: joinAnd(filterAddress("src", g.address), rnrNAK),
 		}, g.flows)
+	}
+	for i := range v.Unpaired {
+		u := &v.Unpaired[i]
+		if u.RNR.Count == 0 || named[u.Src] {
+			continue
+		}
+		v.addVerdict(Verdict{
+			Cause: CauseNotReady, Party: u.Src.String(), Since: u.RNR.Since, Until: u.RNR.Until,
+			Text: fmt.Sprintf("%v was not ready: it had no receive posted for requests of %v and answered with RNR "+
+				"NAKs, "+
+				"from %s on. The flow is not known.", u.Src, u.Dst, formatStart(u.RNR)),
+			Next:   "The program there should post more receives, or post them earlier.",
+			Frames: limitFrames([]Frame{{u.RNR.First, "RNR NAK"}, {u.RNR.Last, "RNR NAK"}}),
+			Filter: joinAnd(filterAddress("src", u.Src), rnrNAK),
+		}, nil)
 	}
 }
 

@@ -8,16 +8,18 @@ import (
 
 // findReordered finds flows with reordered packets and without losses.
 //
-// Evidence: at least three requests of a flow that filled gaps before a NAK asked for them.
+// Evidence: at least three requests of a flow that filled gaps before a NAK asked for them, or after it
+// with an Identification that shows that they were sent before the packets after the gap.
 //
-// Counter-evidence: a gap filled after a NAK, a retransmission after a timeout, or more than one in
-// eight skipped PSNs never seen: late packets may be retransmissions then. A few may be missing at
-// the start and the end of a capture.
+// Late packets may be retransmissions if more than one in eight gaps was filled after a NAK without
+// such an Identification, after a timeout, or never; a few may be missing at the start and the end of a
+// capture.
 func findReordered(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		e := f.Evidence
-		return e.Sign(flows.SignReordered).Count >= 3 && e.Sign(flows.SignRetransmitted).Count == 0 &&
-			(f.PSN.NeverSeen()+f.Causes.Timeout)*8 <= f.PSN.Late && f.Evidence.MaxTimeout < minTimeout
+		return e.Sign(flows.SignReordered).Count >= 3 &&
+			(f.PSN.NeverSeen()+f.Causes.Timeout+e.Sign(flows.SignRetransmitted).Count)*8 <= f.PSN.Late &&
+			f.Evidence.MaxTimeout < minTimeout
 	}) {
 		late, total := sumSigns(g.flows, flows.SignReordered), sumSigns(g.flows, flows.SignRequest)
 		sprays, retransmitted := 0, uint64(0)
@@ -37,7 +39,8 @@ func findReordered(v *view) {
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseReordered, Since: late.Since, Until: late.Until,
-			Text: fmt.Sprintf("%d of %s to %v were reordered, from %s on, and none needed retransmission. %s",
+			Excluded: []string{"loss: the packets of the gaps arrived"},
+			Text: fmt.Sprintf("%d of %s to %v were reordered, from %s on, and none of them was lost. %s",
 				late.Count, formatCount(total.Count, "packet"), g.address, formatStart(late), reason),
 			Next: "This is normal if packets are sprayed and the receiver can reorder them; otherwise turn off " +
 				"spraying for this traffic.",

@@ -3,6 +3,7 @@ package triage
 import (
 	"fmt"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -25,7 +26,13 @@ func findCongested(v *view) {
 		if judged > 0 {
 			text += fmt.Sprintf(" Senders slowed down after %d of %s.", cut, formatCount(judged, "CNP"))
 		}
-		var suspects []string
+		var suspects, excluded []string
+		if judged == 0 && slowAfterMarks(g.flows) {
+			text += " The senders slowed down after marks, so CNPs reach them, although the capture has none: its " +
+				"mirror " +
+				"leaves them out."
+			excluded = []string{"a receiver that sends no CNPs"}
+		}
 		next := "Capture at the receiver as well, or with IOAM: a mark does not identify the switch."
 		switch q := deepestQueue(g.flows); {
 		case q.Depth > 0:
@@ -37,7 +44,8 @@ func findCongested(v *view) {
 			suspects = []string{"a queue near " + g.from.String()}
 		}
 		v.addVerdict(Verdict{
-			Cause: CauseCongested, Suspects: suspects, Joined: g.joined, Since: hits.Since, Until: hits.Until,
+			Cause: CauseCongested, Suspects: suspects, Excluded: excluded, Joined: g.joined, Since: hits.Since,
+			Until:  hits.Until,
 			Text:   text,
 			Next:   next,
 			Frames: evidenceFrames(g.flows, congestionKinds(g.flows...)...),
@@ -56,21 +64,36 @@ func deepestQueue(of []*flows.Flow) (q flows.QueueDepth) {
 	return q
 }
 
-// findRefused finds NAKs that end a connection.
+// findRefused finds NAKs that end a connection, matched to a flow or not. The host that sent them is
+// named in the text. It is no party: the request may be wrong.
 func findRefused(v *view) {
-	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
-		return f.Evidence.Sign(flows.SignRefused).Count > 0
-	}) {
-		naks := sumSigns(g.flows, flows.SignRefused)
+	hosts, all := v.collectRefusals(flows.SignRefused, func(u *flows.Unpaired) flows.Sign { return u.Refused })
+	for _, host := range hosts {
+		r := all[host]
+		var codes []string
+		for code := bth.NAKInvalidRequest; code <= bth.NAKInvalidRDRequest; code++ {
+			if n := r.counts[code]; n > 0 {
+				codes = append(codes, fmt.Sprintf("%d %v", n, code))
+			}
+		}
+		suspects := []string{}
+		for _, a := range r.asked {
+			suspects = append(suspects, "the request of "+a.String())
+		}
+		next := "Check the keys, addresses and access rights that the two programs exchange."
+		if r.counts[bth.NAKInvalidRequest] > 0 {
+			next = "Check that both ends use the same path MTU and the lengths that the receiver expects."
+		}
 		v.addVerdict(Verdict{
-			Cause: CauseRefused, Since: naks.Since, Until: naks.Until,
-			Text: fmt.Sprintf("%v refused %s with NAKs other than PSN sequence errors, from %s on: requests that are "+
-				"not allowed, or that it cannot carry out. That ends the connection.",
-				g.address, formatCount(naks.Count, "request"), formatStart(naks)),
-			Next:   "The code of the NAK is the reason: check the keys, addresses and lengths of the two programs.",
-			Frames: evidenceFrames(g.flows, flows.SignRefused),
-			Filter: joinAnd(filterAddress("src", g.address), "infiniband.aeth.syndrome >= 0x61"),
-		}, g.flows)
+			Cause: CauseRefused, Suspects: append(suspects, host.String()), Joined: r.lines, Since: r.sign.Since,
+			Until: r.sign.Until,
+			Text: fmt.Sprintf("%v rejected %s of %s, from %s on: NAK %s. That ends the connection.",
+				host, formatCount(r.sign.Count, "request"), formatList(r.asked, 3), formatStart(r.sign),
+				formatList(codes, 4)),
+			Next:   next,
+			Frames: limitFrames([]Frame{{r.sign.First, "NAK"}, {r.sign.Last, "NAK"}}),
+			Filter: joinAnd(filterAddress("src", host), "infiniband.aeth.syndrome >= 0x61"),
+		}, r.flows)
 	}
 }
 
@@ -108,6 +131,28 @@ func findNotCaptured(v *view) {
 			Next:   "Reduce the load of the capture: only headers (-s), a filter, a faster disk.",
 			Frames: limitFrames([]Frame{{gaps.First, "after the first gap"}, {gaps.Last, "after the last gap"}}),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(gaps)),
+		}, g.flows)
+	}
+}
+
+// findTrimmed finds packets that a switch shortened to their headers instead of dropping them.
+//
+// Evidence: the trimmed packets themselves: only a switch with a full queue before the capture point
+// makes them. They do not name it, so there is no party.
+func findTrimmed(v *view) {
+	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
+		return f.Evidence.Sign(flows.SignTrimmed).Count > 0
+	}) {
+		trimmed := sumSigns(g.flows, flows.SignTrimmed)
+		v.addVerdict(Verdict{
+			Cause: CauseTrimmed, Joined: len(groupBy(g.flows, sourceOf)), Since: trimmed.Since, Until: trimmed.Until,
+			Suspects: []string{"a full queue before the capture point"},
+			Excluded: []string{"loss by corruption: a switch trims packets that do not fit into a queue"},
+			Text: fmt.Sprintf("A switch trimmed %s to %v instead of dropping them, from %s on: a queue before this "+
+				"capture point was full.", formatCount(trimmed.Count, "packet"), g.address, formatStart(trimmed)),
+			Next:   "Find the switch by its counters of trimmed packets, and the senders that share its queue.",
+			Frames: evidenceFrames(g.flows, flows.SignTrimmed),
+			Filter: joinAnd(filterRequests(g.flows), filterFrames(trimmed)),
 		}, g.flows)
 	}
 }

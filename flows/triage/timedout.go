@@ -30,13 +30,18 @@ func isTimedOut(f *flows.Flow) bool {
 func describeTimeouts(g *group) Verdict {
 	retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
 	var longest time.Duration
-	var covered uint64
+	var covered, spurious uint64
 	for _, f := range g.flows {
 		longest = max(longest, f.Evidence.MaxTimeout)
 		covered += f.Evidence.AlreadyAcknowledged
+		spurious += f.Causes.Spurious
 	}
 	reason := "None of these had been acknowledged: they were lost, or their ACKs were lost before this point."
 	switch {
+	case spurious == retransmitted.Count:
+		reason = "The requests were answered as often as they were sent, so nothing was lost: the timer is shorter " +
+			"than " +
+			"the round trip."
 	case covered*2 >= retransmitted.Count:
 		reason = fmt.Sprintf("Of these, %d had been acknowledged before: the ACKs were lost on their way to the "+
 			"sender, or the timer is too short.", covered)

@@ -60,6 +60,7 @@ const (
 	CauseMTU                         // packets above a size do not get through
 	CausePathDown                    // all flows between two hosts became silent together
 	CauseGaveUp                      // a sender gave up after retransmissions without an answer
+	CauseTrimmed                     // a switch trimmed packets instead of dropping them
 	CauseLost                        // packets were lost
 	CauseRetransmitted               // packets were retransmitted, and no packet is known to be lost
 	CauseCongested                   // packets were marked, or notifications were sent
@@ -79,7 +80,8 @@ func Causes() (all []Cause) {
 
 var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", "CNP unheeded", "not ECN-capable",
 	"other DSCP", "too many notifications", "receiver not ready", "retransmission storm", "timeout", "reordering",
-	"discarded", "endless pause", "wrong ICRC", "MTU", "path down", "gave up", "loss", "repeats", "congestion",
+	"discarded", "endless pause", "wrong ICRC", "MTU", "path down", "gave up", "trimmed", "loss", "repeats",
+	"congestion",
 	"refused", "corrupt", "not captured"}
 
 // String returns the name of the cause, which is also its JSON value.
@@ -87,3 +89,6 @@ func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause")
 
 // IsSymptom reports whether c describes an observation without its cause.
 func (c Cause) IsSymptom() bool { return c >= CauseLost }
+
+// isAboutLink reports whether verdicts with c are about a link and all its flows.
+func (c Cause) isAboutLink() bool { return c == CausePauseStorm || c == CauseEndlessPause }

@@ -200,7 +200,7 @@ func (v *view) addVerdict(verdict Verdict, about []*flows.Flow) {
 	verdict.Joined = max(verdict.Joined, 1)
 	for _, f := range about {
 		verdict.Flows = append(verdict.Flows, f.FlowKey)
-		verdict.Octets += f.IPOctets
+		verdict.Octets += f.Data.IPOctets
 		said[f.FlowKey] = true
 	}
 	slices.SortFunc(verdict.Flows, rocev2.FlowKey.Compare)

@@ -76,7 +76,24 @@ func TestCounterEvidence(t *testing.T) {
 				c := w.conn(w.host(false), to)
 				c.line = 4e9
 				if i < 3 || !against {
-					c.mark = each(20)
+					c.mark = func() bool {
+						return w.now%time.Millisecond < 60*time.Microsecond
+					} // all in the same moments
+				}
+				c.start()
+			}
+		}, []string{"incast 10.9.0.1"}},
+		{"marks in other moments", func(w *wire, against bool) {
+			to := w.host(false)
+			for i := range 4 {
+				c := w.conn(w.host(false), to)
+				c.line = 4e9
+				c.mark = func() bool {
+					at := w.now
+					if against {
+						at += time.Duration(i) * 240 * time.Microsecond
+					}
+					return at%time.Millisecond < 30*time.Microsecond
 				}
 				c.start()
 			}

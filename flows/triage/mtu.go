@@ -1,0 +1,117 @@
+package triage
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// minAnsweredPackets is the number of packets of other flows that show that shorter ones get through.
+const minAnsweredPackets = 20
+
+// findMTU finds paths that only short packets pass.
+//
+// Evidence: flows between two hosts that retransmit after timeouts, with a longest request that was
+// never answered; and between the same hosts shorter requests that are answered, and none of that
+// length or longer.
+//
+// A queue pair of the receiver that is gone gives the same picture if it is the only one with long
+// packets, so there are two suspects.
+func findMTU(v *view) {
+	for _, to := range v.to {
+		for _, g := range groupBy(to.flows, sourceOf) {
+			var stuck []*flows.Flow
+			var shortest, longest uint32 // of the stuck flows, and of answered requests
+			var answered uint64
+			for _, f := range g.flows {
+				e := f.Evidence
+				if f.Causes.Timeout >= 2 && e.MaxTimeout >= minTimeout && e.LargestOpen > e.LargestAnswered {
+					stuck = append(stuck, f)
+					if shortest == 0 || e.LargestOpen < shortest {
+						shortest = e.LargestOpen
+					}
+				}
+				if e.LargestAnswered > 0 {
+					longest = max(longest, e.LargestAnswered)
+					answered += e.Sign(flows.SignRequest).Count
+				}
+			}
+			if len(stuck) == 0 || longest == 0 || shortest <= longest || answered < minAnsweredPackets {
+				continue
+			}
+			again := sumSigns(stuck, flows.SignAfterTimeout)
+			v.addVerdict(Verdict{
+				Cause: CauseMTU, Joined: len(stuck), Since: again.Since, Until: again.Until,
+				Suspects: []string{"the MTU of a link between " + g.address.String() + " and " + to.address.String(),
+					"the queue pair at " + to.address.String()},
+				Excluded: []string{"a path or receiver that is down: shorter packets between the same hosts are " +
+					"answered"},
+				Text: fmt.Sprintf("Long packets from %v to %v do not get through: no request of %d octets (IP) was "+
+					"ever "+
+					"answered, although it was retransmitted, from %s on. Between the same hosts requests of at "+
+					"most %d "+
+					"octets are answered.", g.address, to.address, shortest, formatStart(again), longest),
+				Next: fmt.Sprintf("Compare the MTU of every link on the path with the path MTU of the connection; "+
+					"ping -M do -s %d %v shows whether such packets pass.", shortest-28, to.address),
+				Frames: evidenceFrames(stuck, flows.SignAfterTimeout),
+				Filter: joinAnd(filterRequests(stuck), filterFrames(again)),
+			}, stuck)
+		}
+	}
+}
+
+// findPathDown finds pairs of hosts between which all flows became silent together.
+//
+// Evidence: at least two flows between two hosts, all of which retransmit after timeouts that began
+// at the same time, and get no answer after that, while flows of other hosts are answered.
+//
+// The capture point, the receiver and either direction of the path give the same picture, so there is
+// no party. If the receiver answers others meanwhile, it is not down.
+func findPathDown(v *view) {
+	for _, to := range v.to {
+		for _, g := range groupBy(to.flows, sourceOf) {
+			again := sumSigns(g.flows, flows.SignAfterTimeout)
+			down := len(g.flows) >= 2
+			for _, f := range g.flows {
+				e := f.Evidence
+				s := e.Sign(flows.SignAfterTimeout)
+				down = down && f.Sequenced && s.Count > 0 && e.MaxTimeout >= minTimeout &&
+					s.Since.Sub(again.Since) <= e.MaxTimeout && !e.Sign(flows.SignAnswer).Until.After(again.Since) &&
+					!v.hasCause(f, CauseMTU)
+			}
+			if !down {
+				continue
+			}
+			others, receiverAnswers := false, false
+			for _, f := range v.flows {
+				if (f.Src != g.address || f.Dst != to.address) &&
+					f.Evidence.Sign(flows.SignAnswer).Until.After(again.Since) {
+					others = true
+					receiverAnswers = receiverAnswers || f.Dst == to.address
+				}
+			}
+			if !others {
+				continue
+			}
+			verdict := Verdict{
+				Cause: CausePathDown, Joined: len(g.flows), Since: again.Since, Until: again.Until,
+				Suspects: []string{"the path between " + g.address.String() + " and " + to.address.String()},
+				Excluded: []string{"the capture: it has answers of other flows at that time"},
+				Text: fmt.Sprintf("All %d flows from %v to %v became silent together, from %s on: the sender "+
+					"retransmits, and nothing is answered any more, while other flows are.",
+					len(g.flows), g.address, to.address, formatStart(again)),
+				Next: "Look for a link that went down or a route that changed at that time on the path between the " +
+					"two " +
+					"hosts, in both directions.",
+				Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),
+				Filter: joinAnd(filterHosts(g.flows), filterFrames(again)),
+			}
+			if receiverAnswers {
+				verdict.Excluded = append(verdict.Excluded, "a receiver that is down: it answers other hosts")
+			} else {
+				verdict.Suspects = append(verdict.Suspects, to.address.String())
+			}
+			v.addVerdict(verdict, g.flows)
+		}
+	}
+}

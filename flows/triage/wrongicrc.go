@@ -1,0 +1,153 @@
+package triage
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/flows"
+)
+
+// minWrong is the number of answers of one kind, all with a wrong ICRC, that are no accident: a link
+// that corrupts even one packet in a hundred does so with a probability of one in a million.
+const minWrong = 3
+
+// An answerKind is a kind of answers of a source.
+type answerKind struct {
+	from netip.Addr
+	kind string
+}
+
+// A wrongCount counts the answers of one kind from a source.
+type wrongCount struct {
+	wrong, right uint64
+	sign         flows.Sign
+	flows        []*flows.Flow
+}
+
+// findWrongICRC finds hosts that compute the ICRC of their answers or notifications incorrectly.
+//
+// Evidence: all answers of one kind from one source have a wrong ICRC, which the capture shows because
+// they are whole. Hosts drop them, so they have no effect; the hosts that drop them are not at
+// fault. A link that corrupts packets does not corrupt all of one kind and no other, so this is no
+// [CauseCorrupt].
+func findWrongICRC(v *view) {
+	counts := map[answerKind]*wrongCount{}
+	var order []answerKind
+	add := func(from netip.Addr, kind string, wrong, right uint64, sign flows.Sign, f *flows.Flow) {
+		if wrong+right == 0 {
+			return
+		}
+		k := answerKind{from, kind}
+		c := counts[k]
+		if c == nil {
+			c = &wrongCount{}
+			counts[k] = c
+			order = append(order, k)
+		}
+		c.wrong, c.right = c.wrong+wrong, c.right+right
+		if wrong > 0 {
+			c.sign = addSigns(c.sign, sign)
+			if f != nil {
+				c.flows = append(c.flows, f)
+			}
+		}
+	}
+	addAll := func(from netip.Addr, a *flows.Answers, sign flows.Sign, f *flows.Flow) {
+		var naks uint64
+		for _, n := range a.NAKs() {
+			naks += n
+		}
+		add(from, "ACK", a.Wrong.ACKs, a.ACKs, sign, f)
+		add(from, "NAK", a.Wrong.NAKs, naks, sign, f)
+		add(from, "RNR NAK", a.Wrong.RNRNAKs, a.RNRNAKs, sign, f)
+		add(from, "CNP", a.Wrong.CNPs, a.CNPs, sign, f)
+		add(from, "Fast CNP", a.Wrong.FastCNPs, a.FastCNPs, sign, f)
+	}
+	for _, f := range v.flows {
+		addAll(f.Dst, &f.Answers, *f.Evidence.Sign(flows.SignWrongAnswer), f)
+	}
+	for i := range v.Unpaired {
+		u := &v.Unpaired[i]
+		addAll(u.Src, &u.Answers, u.WrongAnswer, v.flowOf(u))
+	}
+	for _, k := range order {
+		c := counts[k]
+		if c.wrong < minWrong || c.right > 0 || c.sign.Count == 0 {
+			continue
+		}
+		v.addVerdict(Verdict{
+			Cause: CauseWrongICRC, Party: k.from.String(), Since: c.sign.Since, Until: c.sign.Until,
+			Excluded: []string{"a link that corrupts packets: it would not hit all packets of one kind",
+				"the hosts that drop them"},
+			Text: fmt.Sprintf("All %s from %v have a wrong ICRC, from %s on. Hosts drop such packets, so they have no "+
+				"effect.", formatCount(c.wrong, k.kind), k.from, formatStart(c.sign)),
+			Next: "Check the program or adapter that writes them: the ICRC covers the packet from the IP header on, " +
+				"with variable fields set to 1.",
+			Frames: limitFrames([]Frame{{c.sign.First, "answer with a wrong ICRC"},
+				{c.sign.Last, "answer with a wrong ICRC"}}),
+			Filter: joinAnd(filterAddress("src", k.from), filterFrames(c.sign)),
+		}, c.flows)
+	}
+}
+
+// flowOf returns the only flow that unmatched answers can be about, or nil.
+func (v *view) flowOf(u *flows.Unpaired) (found *flows.Flow) {
+	for _, f := range v.flows {
+		if f.Src == u.Dst && f.Dst == u.Src && (f.SrcQPFrom == 0 || f.SrcQP == u.DestQP) {
+			if found != nil {
+				return nil
+			}
+			found = f
+		}
+	}
+	return found
+}
+
+// A rejection is a host that rejected requests, matched to a flow or not.
+type rejection struct {
+	sign   flows.Sign
+	counts map[bth.NAKCode]uint64
+	flows  []*flows.Flow
+	asked  []netip.Addr // hosts with rejected requests
+	lines  int
+}
+
+// collectRefusals returns the hosts that sent signs of a kind, or unmatched answers with a sign, in
+// the order of addresses.
+func (v *view) collectRefusals(kind flows.SignKind, of func(*flows.Unpaired) flows.Sign) (hosts []netip.Addr,
+	all map[netip.Addr]*rejection) {
+	all = map[netip.Addr]*rejection{}
+	add := func(host, asker netip.Addr, a *flows.Answers, sign flows.Sign, f *flows.Flow) {
+		if sign.Count == 0 {
+			return
+		}
+		r := all[host]
+		if r == nil {
+			r = &rejection{counts: map[bth.NAKCode]uint64{}}
+			all[host] = r
+			hosts = append(hosts, host)
+		}
+		r.sign = addSigns(r.sign, sign)
+		r.lines++
+		for code, n := range a.NAKs() {
+			r.counts[code] += n
+		}
+		if !slices.Contains(r.asked, asker) {
+			r.asked = append(r.asked, asker)
+		}
+		if f != nil {
+			r.flows = append(r.flows, f)
+		}
+	}
+	for _, f := range v.flows {
+		add(f.Dst, f.Src, &f.Answers, *f.Evidence.Sign(kind), f)
+	}
+	for i := range v.Unpaired {
+		u := &v.Unpaired[i]
+		add(u.Src, u.Dst, &u.Answers, of(u), v.flowOf(u))
+	}
+	slices.SortFunc(hosts, netip.Addr.Compare)
+	return hosts, all
+}
