@@ -61,7 +61,7 @@ func TestProxy(t *testing.T) {
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	agent.awaitLog(t, "role.proxy.senders[0].send: ")
 	agent.reload(t, strings.Replace(theProxy, `["traffic"]`, `["trafic"]`, 1))
-	agent.awaitLog(t, "role.proxy.observe[0]: \"trafic\": want the name of a table [source.NAME]")
+	agent.awaitLog(t, `role.proxy.observe[0]: \"trafic\": want the name of a table [source.NAME]`)
 	sends(t, fromB, complaint(t, data))
 	cnps(t, in, 1, proxyAddr)
 
