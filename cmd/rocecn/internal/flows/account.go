@@ -19,10 +19,11 @@ import (
 // interval.
 type accountant struct {
 	*options
-	table *flows.Table
-	out   *bufio.Writer
-	human human
-	line  cli.Progress
+	table   *flows.Table
+	counted int // packets passed to the table
+	out     *bufio.Writer
+	human   human
+	line    cli.Progress
 
 	from, to time.Time   // the present interval, of -interval
 	last     time.Time   // of the last packet
@@ -58,6 +59,7 @@ func (a *accountant) countPacket(p *flows.Packet, frame uint64, t time.Time) err
 			a.end = t
 		}
 	}
+	a.counted++
 	a.table.Observe(p, frame, t)
 	return nil
 }
@@ -91,7 +93,7 @@ func (a *accountant) countLive() int {
 	if !a.inputs.Live {
 		return 0
 	}
-	return int(a.table.Stats().Packets)
+	return a.counted // not from the table, which would have to judge the capture too early
 }
 
 // hasInterval reports whether there is a present interval.
