@@ -4,7 +4,7 @@
 //
 //	go -C tools run ./bench/flows -frames 1000000 -connections 64 "$PWD/big.pcap"
 //
-// A million frames are 726 MB.
+// A million frames are 726 MB. With -reads every other message is an RDMA READ: 16 of 34 frames are its responses.
 //
 // With -incidents it writes a small capture instead, in which all kinds of things
 // happen to a few connections, to look at:
@@ -32,19 +32,20 @@ func main() {
 	frames := flag.Int("frames", 1_000_000, "number of frames")
 	incidents := flag.Uint64("incidents", 0, "write the small capture of this `seed`, with losses and other incidents")
 	connections := flag.Int("connections", 64, "number of connections that take turns")
+	reads := flag.Bool("reads", false, "every other message is an RDMA READ")
 	flag.Parse()
 	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<16 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections); err != nil {
+	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections, *reads); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // createCapture writes the capture that the flags ask for.
-func createCapture(name string, frames int, incidents uint64, connections int) error {
+func createCapture(name string, frames int, incidents uint64, connections int, reads bool) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func createCapture(name string, frames int, incidents uint64, connections int) e
 	if incidents > 0 {
 		err = traffic.Generate(incidents, traffic.Options{Connections: connections}).Write(out)
 	} else {
-		err = writeCapture(out, frames, connections)
+		err = writeCapture(out, frames, connections, reads)
 	}
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func createCapture(name string, frames int, incidents uint64, connections int) e
 // Every message has 16 packets, the last of which asks for an acknowledgement.
 const packets = 16
 
-func writeCapture(out io.Writer, frames, connections int) error {
+func writeCapture(out io.Writer, frames, connections int, reads bool) error {
 	w, err := capture.NewWriter(out, capture.Ethernet, time.Nanosecond)
 	if err != nil {
 		return err
@@ -83,7 +84,11 @@ func writeCapture(out io.Writer, frames, connections int) error {
 				break
 			}
 			p := newPacket(c, i, psn[c])
-			if i < packets {
+			isRead := reads && turn/connections%2 == 1
+			if isRead {
+				p = newReadPacket(c, i, psn[c])
+			}
+			if isRead && i > 0 || !isRead && i < packets { // neither the READ request nor the acknowledgement
 				psn[c] = (psn[c] + 1) & 0xFFFFFF
 			}
 			ethernet := [14]byte{0: 2, 6: 2, 11: 1, 12: 8}
@@ -127,5 +132,27 @@ func newPacket(c, i int, psn uint32) *rocev2.Packet {
 	default:
 		h.Opcode = bth.RCRDMAWriteMiddle
 	}
+	return p
+}
+
+// newReadPacket returns packet i of a READ of connection c: the request, or with i from 1 to packets a response with
+// this PSN. Half of the connections have an MTU of 512, the others of 1024.
+func newReadPacket(c, i int, psn uint32) *rocev2.Packet {
+	p, mtu := newPacket(c, packets, psn+1), 512<<(c%2)
+	h := &p.BTH
+	switch i {
+	case 0:
+		p.Src, p.Dst = p.Dst, p.Src
+		h.Opcode, h.DestQP = bth.RCRDMAReadRequest, 0x200000+uint32(c)
+		h.RETH.DMALength = packets * uint32(mtu)
+		return p
+	case 1:
+		h.Opcode = bth.RCRDMAReadResponseFirst
+	case packets:
+		h.Opcode = bth.RCRDMAReadResponseLast
+	default:
+		h.Opcode = bth.RCRDMAReadResponseMiddle
+	}
+	p.Payload = make([]byte, mtu)
 	return p
 }
