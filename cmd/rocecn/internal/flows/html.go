@@ -176,7 +176,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	p.Level, p.Headline, p.Under = headline(s, p.Trouble, len(a.verdicts))
 	all := a.onPage(rows)
 	p.Verdicts, p.Further = all[:min(len(all), shownVerdicts)], all[min(len(all), shownVerdicts):]
-	for _, q := range answerQuestions(s, a.table.Series, p.Files) {
+	for _, q := range answerQuestions(s, a.verdicts, a.table.Series, p.Files) {
 		on := pageQuestion{question: q}
 		if q.Flow != nil {
 			on.Row = rowOrNil(rows, q.Flow.FlowKey)

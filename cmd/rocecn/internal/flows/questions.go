@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -30,13 +31,56 @@ const (
 	unknown level = "unknown" // this capture cannot say
 )
 
+// decideByFindings replaces the answer to a question by the first finding with one of the causes, if there is one, so
+// that the answers and the findings agree.
+func (q *question) decideByFindings(s *flows.Snapshot, all []triage.Verdict, causes ...triage.Cause) {
+	for i := range all {
+		v := &all[i]
+		if !slices.Contains(causes, v.Cause) {
+			continue
+		}
+		q.Answer, q.Level = v.Cause.String(), bad
+		if blame := formatSuspects(v); blame != "" {
+			q.Answer += ": " + blame
+		}
+		if v.Cause.IsSymptom() {
+			q.Level = notable
+		}
+		q.Detail = joinTexts(v.Text, q.Detail)
+		for j := range s.Flows {
+			if slices.Contains(v.Flows, s.Flows[j].FlowKey) {
+				q.Flow = &s.Flows[j]
+				break
+			}
+		}
+		return
+	}
+}
+
+// The causes that answer each question.
+var (
+	lossCauses = []triage.Cause{triage.CauseOtherDSCP, triage.CauseStorm, triage.CauseMTU, triage.CausePathDown,
+		triage.CauseGaveUp, triage.CauseTrimmed, triage.CauseLost, triage.CauseTimedOut, triage.CauseReordered,
+		triage.CauseNotCaptured}
+	congestionCauses = []triage.Cause{triage.CauseIncast, triage.CauseOnePath, triage.CauseTrimmed,
+		triage.CauseNotECNCapable, triage.CauseCNPMissing, triage.CauseCNPUnheeded, triage.CauseCongested}
+	notificationCauses = []triage.Cause{triage.CauseWrongICRC, triage.CauseCNPMissing, triage.CauseCNPUnheeded,
+		triage.CauseTooManyNotices}
+	pauseCauses = []triage.Cause{triage.CauseEndlessPause, triage.CausePauseStorm}
+)
+
 // answerQuestions are asked of the flows that are chosen, the charts of the first of them,
 // and the links.
-func answerQuestions(s *flows.Snapshot, series func(rocev2.FlowKey) *flows.Series, files []string) []question {
-	return []question{
+func answerQuestions(s *flows.Snapshot, findings []triage.Verdict, series func(rocev2.FlowKey) *flows.Series,
+	files []string) []question {
+	all := []question{
 		answerLoss(s), answerCongestion(s), answerNotifications(s, series), answerPauses(s), answerQueues(s),
 		answerComparison(files),
 	}
+	for i, causes := range [][]triage.Cause{lossCauses, congestionCauses, notificationCauses, pauseCauses} {
+		all[i].decideByFindings(s, findings, causes...)
+	}
+	return all
 }
 
 // worstFlow returns the flow of which something is the most; nil if there is none of it.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -80,13 +81,30 @@ func TestQuestions(t *testing.T) {
 		if c.unpaired > 0 {
 			s.Unpaired = []flows.Unpaired{{Answers: flows.Answers{CNPs: c.unpaired}}}
 		}
-		q := answerQuestions(s, func(rocev2.FlowKey) *flows.Series { return nil }, []string{"a.pcap"})[c.asked]
+		q := answerQuestions(s, nil, func(rocev2.FlowKey) *flows.Series { return nil }, []string{"a.pcap"})[c.asked]
 		require.Equal(t, []string{c.answer, c.detail, string(c.level)}, []string{q.Answer, q.Detail, string(q.Level)})
 	}
-	q := answerQuestions(&flows.Snapshot{}, nil, []string{"a.pcap", "b.pcap"})
+	q := answerQuestions(&flows.Snapshot{}, nil, nil, []string{"a.pcap", "b.pcap"})
 	require.Equal(t, []level{unknown, unknown, unknown, unknown, unknown, unknown},
 		[]level{q[0].Level, q[1].Level, q[2].Level, q[3].Level, q[4].Level, q[5].Level})
 	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
+}
+
+// The answers agree with the findings: congestion that only CNPs show is congestion.
+func TestQuestionsAgreeWithFindings(t *testing.T) {
+	f := asked(func(f *flows.Flow) { f.ECN, f.CNPs = [4]uint64{rocev2.ECT0: 200}, 30 })
+	s := &flows.Snapshot{Flows: []flows.Flow{f}}
+	all := answerQuestions(s, []triage.Verdict{
+		{Cause: triage.CauseCongested, Text: "The path to 10.0.0.2 was congested.", Flows: []rocev2.FlowKey{f.FlowKey}},
+		{Cause: triage.CauseCNPUnheeded, Suspects: []string{"10.0.0.1", "the path"}, Text: "It did not slow down."},
+	}, func(rocev2.FlowKey) *flows.Series { return nil }, nil)
+	require.Equal(t, "congestion", all[1].Answer)
+	require.Contains(t, all[1].Detail, "The path to 10.0.0.2 was congested.")
+	require.Equal(t, notable, all[1].Level)
+	require.Equal(t, f.FlowKey, all[1].Flow.FlowKey)
+	require.Equal(t, "CNP unheeded: either 10.0.0.1 or the path", all[2].Answer)
+	require.Equal(t, bad, all[2].Level)
+	require.Equal(t, "Nothing is missing", all[0].Answer, "no finding is about loss")
 }
 
 // The rates before and after the first CNP, if there is time for both.
