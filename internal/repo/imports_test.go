@@ -171,8 +171,7 @@ func allowed(file, imported string) bool {
 	case within(xsys, imported):
 		return test || pkg == "netio" || talksToKernel(pkg)
 	case within(xnet, imported):
-		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg)) ||
-			imported == xnet+"/netutil" && pkg == "cmd/rocecn/internal/web"
+		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg))
 	case within(gopacket, imported):
 		// Its layers take time at the start of each program.
 		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) && !within("lab", pkg)

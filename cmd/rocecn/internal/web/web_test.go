@@ -36,7 +36,7 @@ func fineFrom(t *testing.T, c net.Conn) {
 	require.Equal(t, "fine", string(text))
 }
 
-// However many ask and stay, only so many are let in.
+// A client is answered even if others hold all connections: the oldest one is closed.
 func TestConnections(t *testing.T) {
 	l := wiretest.Must(Listen("127.0.0.1:0"))(t)
 	s := Server(fine, none)
@@ -44,17 +44,24 @@ func TestConnections(t *testing.T) {
 	go s.Serve(l)
 	defer s.Close()
 	var all []net.Conn
-	for range connections + 1 {
+	for range connections { // half of them are slow: they send no request
+		c := wiretest.Must(net.Dial("tcp", l.Addr().String()))(t)
+		defer c.Close()
+		if all = append(all, c); len(all)%2 == 0 {
+			ask(t, c)
+			fineFrom(t, c)
+		}
+	}
+	for i := range 10 {
 		c := wiretest.Must(net.Dial("tcp", l.Addr().String()))(t)
 		defer c.Close()
 		ask(t, c)
-		all = append(all, c)
-	}
-	for _, c := range all[:connections] {
 		fineFrom(t, c)
+		closed, err := io.ReadAll(all[i])
+		require.True(t, len(closed) == 0 && err == nil, "the oldest one is closed: %v", err)
 	}
-	all[0].Close()
-	fineFrom(t, all[connections])
+	ask(t, all[connections-1])
+	fineFrom(t, all[connections-1])
 	c, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
