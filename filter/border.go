@@ -3,6 +3,7 @@ package filter
 import (
 	"cmp"
 	"encoding/binary"
+	"slices"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
@@ -26,6 +27,89 @@ type Border struct {
 	ProxyPort  uint16             // UDP port of proxy messages; 0 stands for proxymsg.Port
 	CNP        bool               // CNPs must not cross either
 	PPFC       bool               // nor must PPFC notifications
+
+	// DropTunnels: tunnels that a border cannot look into must not cross, whatever is in them: by their IP protocol
+	// ESP, AH, EtherIP and L2TPv3, by their UDP port L2TP, AMT, Teredo and ESP, further ones by TunnelProtocols and
+	// TunnelPorts, and tunnels that it can look into, if they are too deep, fragmented or malformed.
+	DropTunnels     bool
+	TunnelProtocols []uint8  // further IP protocols that are tunnels
+	TunnelPorts     []uint16 // further UDP ports of tunnels, such as those of FOU; rules of the kernel always drop them
+}
+
+// Tunnels that a border cannot look into.
+var (
+	opaqueProtocols = []uint32{wire.ProtoESP, wire.ProtoAH, wire.ProtoEtherIP, wire.ProtoL2TP}
+	opaquePorts     = []uint32{wire.PortL2TP, wire.PortAMT, wire.PortTeredo, wire.PortNATT}
+)
+
+// protocols returns the IP protocols of tunnels that must not cross, if a border does not look into any.
+func (b *Border) protocols() []uint32 {
+	if !b.DropTunnels {
+		return tunnelProtocols
+	}
+	all := slices.Concat(tunnelProtocols, opaqueProtocols)
+	for _, p := range b.TunnelProtocols {
+		if !slices.Contains(all, uint32(p)) {
+			all = append(all, uint32(p))
+		}
+	}
+	return all
+}
+
+// ports returns the UDP ports of tunnels that must not cross, if a border does not look into any.
+func (b *Border) ports() []uint32 {
+	all := slices.Clone(tunnelPorts)
+	if b.DropTunnels {
+		all = append(all, opaquePorts...)
+	}
+	for _, p := range b.TunnelPorts {
+		if !slices.Contains(all, uint32(p)) {
+			all = append(all, uint32(p))
+		}
+	}
+	return all
+}
+
+// isTunnel reports whether the innermost packet that a border can read is a tunnel.
+func (b *Border) isTunnel(ip []byte) bool {
+	next, rest := uint8(0), []byte(nil)
+	switch wire.VersionField(ip) {
+	case wire.IPv4:
+		if len(ip) < wire.IPv4Size {
+			return false
+		}
+		if next = ip[9]; binary.BigEndian.Uint16(ip[6:])&fragmentOffset4 == 0 {
+			rest = ip[min(len(ip), int(ip[0]&0x0F)*4):]
+		}
+	case wire.IPv6:
+		if len(ip) < wire.IPv6Size {
+			return false
+		}
+		for next, rest = ip[6], ip[wire.IPv6Size:]; wire.IsExtension(next) || next == wire.ProtoFragment; {
+			n := fragmentSize
+			if len(rest) < n {
+				return false
+			}
+			if next == wire.ProtoFragment && binary.BigEndian.Uint16(rest[2:])&fragmentOffset6 != 0 {
+				next, rest = rest[0], nil
+				break
+			}
+			if next != wire.ProtoFragment {
+				n = 8 + 8*int(rest[1])
+			}
+			next, rest = rest[0], rest[min(len(rest), n):]
+		}
+	}
+	if next == wire.ProtoUDP {
+		return len(rest) >= atPort+2 && containsAny(b.TunnelPorts, tunnelPorts, opaquePorts,
+			binary.BigEndian.Uint16(rest[atPort:]))
+	}
+	return containsAny(b.TunnelProtocols, tunnelProtocols, opaqueProtocols, next)
+}
+
+// containsAny reports whether one of three lists has a number.
+func containsAny[N uint8 | uint16](own []N, one, other []uint32, n N) bool {
+	return slices.Contains(own, n) || slices.Contains(one, uint32(n)) || slices.Contains(other, uint32(n))
 }
 
 // The fields that tell PPFC notifications from CNPs (D18): the P bit, and the
@@ -67,10 +151,11 @@ func (b *Border) withDefaults() Border {
 // whether the capture truncated the frame.
 //
 // Match looks into all tunnels that [rocev2.Tunnel] names except mirrors, with IP in IP at most 4 deep (D12): a packet
-// deeper than that crosses. It recognizes a Fast CNP by the type of its option, for any length of the option, anywhere
-// in the Destination Options headers of a packet with opcode 0x81, and FCN and proxy messages by their ports. Nothing
-// else needs to be right: malformed, fragmented and truncated packets are dropped if the type or the port can be read.
-// A packet with the type is also dropped if it ends before its port and opcode could show that it is not a CNP.
+// deeper than that crosses, and so do other tunnels, unless DropTunnels is set. It recognizes a Fast CNP by the type
+// of its option, for any length of the option, anywhere in the Destination Options headers of a packet with opcode
+// 0x81, and FCN and proxy messages by their ports. Nothing else needs to be right: malformed, fragmented and
+// truncated packets are dropped if the type or the port can be read. A packet with the type is also dropped if it
+// ends before its port and opcode could show that it is not a CNP.
 //
 // A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header or of the headers before that is always
 // dropped: the next fragment could make it any message (RFC 7112). With CNP or PPFC set, a first fragment to the port
@@ -88,11 +173,11 @@ func (b *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	}
 	switch wire.VersionField(ip) {
 	case wire.IPv4:
-		return c.matchUDP(udpInIPv4(ip))
+		kind, drop = c.matchUDP(udpInIPv4(ip))
 	case wire.IPv6:
-		return c.matchUDP(udpInIPv6(ip, &c.CodePoints))
+		kind, drop = c.matchUDP(udpInIPv6(ip, &c.CodePoints))
 	}
-	return message.KindOther, false
+	return kind, drop || b.DropTunnels && b.isTunnel(ip)
 }
 
 // A datagram is a UDP datagram as far as it is there.

@@ -18,7 +18,8 @@ const selected = 1<<32 - 1
 // with at most two VLAN tags, four IPv6 extension headers including Fragment headers, and 36 options in each
 // Destination Options header, each Pad1 octet counted. Hosts accept at most 8 options and 7 octets of padding between
 // them (RFC 8504 section 5.3). In this domain it selects the same packets as Match. Outside it selects every packet
-// that could hide a message: all tunnels, and all packets with more tags, headers or options.
+// that could hide a message: the tunnels that Match looks into or that DropTunnels and TunnelPorts name, and all packets
+// with more tags, headers or options.
 //
 // There are no programs for BSD loopback. Otherwise the error is that of Validate.
 //
@@ -31,7 +32,7 @@ func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		return nil, err
 	}
 	c := b.withDefaults()
-	w := walk{border: true}
+	w := walk{border: true, tunnels: c.protocols()}
 	w.udp, w.miss, w.cut, w.later, w.beyond = w.label(), w.label(), w.label(), w.label(), w.label()
 	options, hit := w.later, w.beyond
 
@@ -48,7 +49,7 @@ func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.do(load(atPort, 2))
 	w.do(keep(regA, wordNext))
 	w.jumpIfAny(hit, uint32(c.FCNPort), uint32(c.ProxyPort))
-	w.jumpIfAny(hit, tunnelPorts...)
+	w.jumpIfAny(hit, c.ports()...)
 	whole := w.label()
 	w.do(recall(regA, wordFirst))
 	w.jumpIf(bpf.JumpEqual, 0, whole, next)

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/bpf"
@@ -23,7 +24,8 @@ import (
 // Programs for xt_bpf have at most 64 instructions, too few to look through options. So the rules also drop CNPs with
 // other options in a Destination Options header, and fragments with such a header; no node is known to send any.
 // Otherwise, for packets without a tunnel and with at most four extension headers, the rules drop the same packets as
-// Match. They drop all tunnels, because they cannot look into them.
+// Match. They drop the tunnels that Match looks into, and those of DropTunnels and TunnelPorts, because they cannot
+// look into them.
 func (b *Border) IP6Tables(chain string) string {
 	c := b.withDefaults()
 	chain = quoted(chain)
@@ -50,10 +52,13 @@ func (b *Border) IP6Tables(chain string) string {
 		if c.CNP || c.PPFC {
 			drop("-p udp --dport %d -m bpf --bytecode '%s'", rocev2.Port, Bytecode(xtProgram(family.version, &c)))
 		}
-		for _, p := range tunnelProtocols {
+		for _, p := range c.protocols() {
 			drop("-p %d", p)
 		}
-		drop("-p udp -m multiport --dports %s", strings.ReplaceAll(list(tunnelPorts), " ", ""))
+		const most = 15 // ports that a rule can have
+		for ports := range slices.Chunk(c.ports(), most) {
+			drop("-p udp -m multiport --dports %s", strings.ReplaceAll(list(ports), " ", ""))
+		}
 	}
 	return strings.Join(commands, "\n") + "\n"
 }

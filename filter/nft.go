@@ -15,8 +15,9 @@ import (
 //
 // nftables cannot distinguish destination options, so the table also drops CNPs with other options in a Destination
 // Options header, and fragments with such a header; no node is known to send any. Otherwise, for packets without a
-// tunnel, the table drops the same packets as Match, after any number of extension headers. It drops all tunnels,
-// because it cannot look into them. Packets with MPLS labels are not forwarded as IP and do not pass the table.
+// tunnel, the table drops the same packets as Match, after any number of extension headers. It drops the
+// tunnels that Match looks into, and those of DropTunnels and TunnelPorts, because it cannot look into them. Packets
+// with MPLS labels are not forwarded as IP and do not pass the table.
 func (b *Border) NFT(table string) string {
 	c := b.withDefaults()
 	var ruleset strings.Builder
@@ -33,8 +34,8 @@ func (b *Border) NFT(table string) string {
 	if c.CNP || c.PPFC {
 		line("\t\tudp dport %d @th,64,8 %#x jump notification", rocev2.Port, uint8(bth.CNP))
 	}
-	line("\t\tmeta l4proto { %s } counter drop comment \"tunnels\"", list(tunnelProtocols))
-	line("\t\tudp dport { %s } counter drop comment \"tunnels\"", list(tunnelPorts))
+	line("\t\tmeta l4proto { %s } counter drop comment \"tunnels\"", list(c.protocols()))
+	line("\t\tudp dport { %s } counter drop comment \"tunnels\"", list(c.ports()))
 	line("\t}")
 	line("")
 	line("\t# First fragments. A rule that cannot read its field does not return: a packet that ends")

@@ -71,7 +71,8 @@ type walk struct {
 
 	// border: the walk also goes through first fragments, detects tunnels, and
 	// records where destination options are.
-	border bool
+	border  bool
+	tunnels []uint32 // IP protocols of the tunnels that it detects
 }
 
 // load loads 1, 2 or 4 octets at register X and this offset.
@@ -188,7 +189,7 @@ func (w *walk) step(cut label) {
 func (w *walk) protocol(udp label) {
 	w.jumpIf(bpf.JumpEqual, wire.ProtoUDP, udp, next)
 	if w.border {
-		w.jumpIfAny(w.beyond, tunnelProtocols...)
+		w.jumpIfAny(w.beyond, w.tunnels...)
 	}
 	if w.all {
 		w.jumpIfAny(w.hit, tunnelProtocols...)

@@ -34,6 +34,8 @@ const (
 	ProtoAH                 = 51
 	ProtoICMPv6             = 58
 	ProtoDestinationOptions = 60
+	ProtoEtherIP            = 97  // RFC 3378
+	ProtoL2TP               = 115 // L2TPv3 (RFC 3931)
 	ProtoSCTP               = 132
 	ProtoMPLS               = 137 // RFC 4023
 	ProtoEthernet           = 143 // RFC 8986
@@ -61,6 +63,10 @@ const (
 	PortGUE    = 6080 // GUE (draft-ietf-intarea-gue)
 	PortGeneve = 6081 // RFC 8926
 	PortMPLS   = 6635 // RFC 7510
+	PortL2TP   = 1701 // RFC 2661
+	PortAMT    = 2268 // RFC 7450
+	PortTeredo = 3544 // RFC 4380
+	PortNATT   = 4500 // ESP in UDP (RFC 3948)
 	PortFCN    = 1021 // experimental (RFC 4727); fcn.Port may be another one
 	PortProxy  = 1022 // experimental (RFC 4727); proxymsg.Port may be another one
 )

@@ -7,7 +7,8 @@
 // PPFCs and CNPs if Config requires it.
 //
 // Package filter has the same rules for sockets, tc, nftables and ip6tables.
-// Those do not look into tunnels; a Role does.
+// Those do not look into tunnels, and drop those that they recognize; a Role
+// looks into tunnels, and drops the others only with Config.DropTunnels.
 //
 // Experimental: this package may change in a minor release.
 package border
@@ -75,7 +76,7 @@ func (b *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, 
 	kind, drop := b.cfg.Match(f)
 	d.Packet = kind
 	switch {
-	case kind == message.KindOther:
+	case kind == message.KindOther && !(drop && b.cfg.Enabled):
 		b.counters.Inc(node.Count{})
 	case !b.cfg.Enabled:
 		d.Reason = node.ReasonDisabled

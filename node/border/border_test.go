@@ -123,3 +123,25 @@ func BenchmarkReceive(b *testing.B) {
 		})
 	}
 }
+
+// Tunnels that a border cannot look into pass, unless DropTunnels is set.
+func TestOpaqueTunnels(t *testing.T) {
+	esp := wiretest.Hex(t, `6000000000103240 20010db8000000000000000000000001 20010db8000000000000000000000002`+
+		`0000000100000001 0000000000000000`)
+	for _, c := range []struct {
+		name          string
+		enabled, drop bool
+		want          node.Action
+	}{
+		{"off", false, true, node.NoAction}, {"pass", true, false, node.NoAction}, {"drop", true, true, node.ActionDropped},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := wiretest.Must(border.New(border.Config{Enabled: c.enabled,
+				Border: filter.Border{DropTunnels: c.drop}}))(t)
+			var f rocev2.Frame
+			f.Decode(esp, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			_, d := b.Receive(nil, &f, node.Event{})
+			require.Equal(t, c.want, d.Action)
+		})
+	}
+}

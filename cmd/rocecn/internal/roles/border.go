@@ -1,8 +1,11 @@
 package roles
 
 import (
+	"slices"
+
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/rocecn/rocecn/rocev2"
@@ -14,6 +17,9 @@ type BorderConfig struct {
 	Options []optionType `json:"options"` // option_types by another name
 	CNP     bool         `json:"cnp"`     // CNPs may not cross either
 	PPFC    bool         `json:"ppfc"`    // nor PPFC notifications
+	Tunnels string       `json:"tunnels"` // pass, the default, or drop: those that the border cannot look into
+
+	TunnelProtocols []uint8 `json:"tunnel_protocols"` // further IP protocols of such tunnels
 }
 
 // Rules returns the rules of the border.
@@ -30,9 +36,19 @@ func (c *BorderConfig) Rules() (b filter.Border, err error) {
 			return b, err
 		}
 	}
+	if err := checkWord("tunnels", c.Tunnels, "pass", "drop"); err != nil {
+		return b, err
+	}
+	for i, p := range c.TunnelProtocols {
+		if p == wire.ProtoUDP || wire.IsExtension(p) || p == wire.ProtoFragment {
+			return b, config.Wrong(config.Index("tunnel_protocols", i), "%d: want a protocol that is neither UDP nor an "+
+				"extension header", p)
+		}
+	}
 	return filter.Border{
 		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP,
-		PPFC: c.PPFC,
+		PPFC: c.PPFC, DropTunnels: c.Tunnels == "drop", TunnelProtocols: c.TunnelProtocols,
+		TunnelPorts: slices.Concat(c.VXLANPorts, c.FOUPorts),
 	}, nil
 }
 
