@@ -18,8 +18,8 @@ const selected = 1<<32 - 1
 // with at most two VLAN tags, four IPv6 extension headers including Fragment headers, and 36 options in each
 // Destination Options header, each Pad1 octet counted. Hosts accept at most 8 options and 7 octets of padding between
 // them (RFC 8504 section 5.3). In this domain it selects the same packets as Match. Outside it selects every packet
-// that could hide a message: the tunnels that Match looks into or that DropTunnels and TunnelPorts name, and all packets
-// with more tags, headers or options.
+// that could hide a message: the tunnels that Match looks into or that DropTunnels and TunnelPorts name, and all
+// packets with more tags, headers or options.
 //
 // There are no programs for BSD loopback. Otherwise the error is that of Validate.
 //

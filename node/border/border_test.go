@@ -133,7 +133,8 @@ func TestOpaqueTunnels(t *testing.T) {
 		enabled, drop bool
 		want          node.Action
 	}{
-		{"off", false, true, node.NoAction}, {"pass", true, false, node.NoAction}, {"drop", true, true, node.ActionDropped},
+		{"off", false, true, node.NoAction}, {"pass", true, false, node.NoAction},
+		{"drop", true, true, node.ActionDropped},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := wiretest.Must(border.New(border.Config{Enabled: c.enabled,

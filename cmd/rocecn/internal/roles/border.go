@@ -41,8 +41,8 @@ func (c *BorderConfig) Rules() (b filter.Border, err error) {
 	}
 	for i, p := range c.TunnelProtocols {
 		if p == wire.ProtoUDP || wire.IsExtension(p) || p == wire.ProtoFragment {
-			return b, config.Wrong(config.Index("tunnel_protocols", i), "%d: want a protocol that is neither UDP nor an "+
-				"extension header", p)
+			return b, config.Wrong(config.Index("tunnel_protocols", i),
+				"%d: want a protocol that is neither UDP nor an extension header", p)
 		}
 	}
 	return filter.Border{
