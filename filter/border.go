@@ -28,7 +28,7 @@ type Border struct {
 	CNP        bool               // CNPs must not cross either
 	PPFC       bool               // nor must PPFC notifications
 
-	// DropTunnels: tunnels that a border cannot look into must not cross, whatever is in them: by their IP protocol
+	// DropTunnels: tunnels that a border cannot look into must not cross, with any contents: by their IP protocol
 	// ESP, AH, EtherIP and L2TPv3, by their UDP port L2TP, AMT, Teredo and ESP, further ones by TunnelProtocols and
 	// TunnelPorts, and tunnels that it can look into, if they are too deep, fragmented or malformed.
 	DropTunnels     bool
