@@ -49,11 +49,32 @@ func openCapture(name string, log func() *slog.Logger) (*sharedCapture, error) {
 	if was {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	}
+	if err == nil {
+		err = checkNotSymlink(name, f)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &sharedCapture{file: f, existed: was, log: log}, nil
 }
+
+// checkNotSymlink closes a file and returns an error if its name is a symbolic link, by which the owner of a directory
+// could direct the agent to another file.
+func checkNotSymlink(name string, f *os.File) error {
+	opened, err := f.Stat()
+	if err == nil {
+		var named fs.FileInfo
+		if named, err = os.Lstat(name); err == nil && !os.SameFile(opened, named) {
+			err = &fs.PathError{Op: "open", Path: name, Err: errSymlink}
+		}
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+var errSymlink = errors.New("a symbolic link: want a file")
 
 // startFile makes the file a capture without packets.
 func (c *sharedCapture) startFile() {
