@@ -98,6 +98,9 @@ func (t *Table) beginAnnouncedLife(s *stream) {
 	f.MTU = 0
 	f.opening.set = false
 	f.sequence.beginLife(p.announced.psn, t.histories.lookUp(f.history))
+	if r := t.responses.lookUp(f.responses); r != nil {
+		r.seen, r.idents = false, idents{}
+	}
 	p.announced = connection{}
 }
 

@@ -90,6 +90,13 @@ func TestResponsePSNs(t *testing.T) {
 			require.Equal(t, row.want, s.flowBA().Responses.PSN)
 		})
 	}
+	t.Run("connected again with PSNs close to the old ones", func(t *testing.T) {
+		s := newPaired(t, 100)
+		s.sendRead(100, 2048).respond(100, 2, 0, 1).sendRead(102, 4096).respond(102, 4, 0, 3)
+		s.exchangeCM(8, 50, 1024).sendRead(50, 2048).respond(50, 2, 0, 1).sendRead(52, 2048).respond(52, 2, 0, 1)
+		s.exchangeCM(9, 500, 1024).sendRead(500, 2048).respond(500, 2, 0, 1)
+		require.Equal(t, ResponsePSN{Gaps: 1, Missing: 2}, s.flowBA().Responses.PSN)
+	})
 	t.Run("requests not captured", func(t *testing.T) {
 		s := newScript(t)
 		s.respond(100, 5, 2, 3, 4).respond(300, 4, 0, 2, 3).respond(400, 1, 0)
