@@ -47,6 +47,29 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A flow counts each response and each trimmed packet in one interval, also if its first request comes
+// after its responses.
+func TestChangesOfResponses(t *testing.T) {
+	s := newScript(t)
+	next := func() Flow {
+		s.now = s.now.Add(time.Second)
+		all := s.Changes().Flows
+		require.Len(t, all, 1)
+		return all[0]
+	}
+	first := timeOf(s.now.UnixNano())
+	s.answerOp(bth.RCRDMAReadResponseMiddle, 0, 1, 2, 3)
+	f := next()
+	require.Equal(t, []uint64{0, 3, 3}, []uint64{f.Packets, f.Responses.Packets, f.Data.Packets})
+	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyBA(), PSN: 9}})
+	f = next()
+	require.Equal(t, []uint64{1, 0, 1}, []uint64{f.Packets, f.Responses.Packets, f.Data.Packets})
+	require.Equal(t, first, f.First)
+	s.observe(Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyBA(), PSN: 10}})
+	f = next()
+	require.Equal(t, []uint64{0, 0, 1}, []uint64{f.Packets, f.Data.Packets, f.Trimmed})
+}
+
 // The time of Changes depends on the number of changed flows, and its memory on the limit.
 func TestChangesCost(t *testing.T) {
 	const n = 1000

@@ -23,7 +23,7 @@ type Flow struct {
 	Responses   Responses
 	Outer       *Outer // nil if no packet came in a tunnel
 	Data        Data
-	First, Last time.Time // first request, or without requests first response; last packet, data or answer
+	First, Last time.Time // first request or response; last packet, data or answer
 	// Rate of IP packets in bits per second: mean from the first request to the last, and peak
 	// within 100 ms, or within the whole time if it is shorter. Both are 0 if there are fewer than
 	// three requests, or no time between them.
@@ -268,7 +268,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 	last := f.last
 	if f.responses != 0 {
 		last = max(last, t.responses.lookUp(f.responses).last)
-		if f.Packets == 0 {
+		if f.Packets == 0 || out.Responses.First.Before(out.First) {
 			out.First = out.Responses.First
 		}
 	}

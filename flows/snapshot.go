@@ -102,7 +102,8 @@ func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 		if o != nil && o.First.Equal(f.First) && o.Data.Packets <= f.Data.Packets {
 			now := f.PSN
 			f.subtractOld(o)
-			if f.Data.Packets == 0 && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
+			counts := slices.ContainsFunc(f.counters(), func(n *uint64) bool { return *n > 0 })
+			if !counts && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
 				continue
 			}
 		}
