@@ -278,6 +278,44 @@ func TestTwinMarks(t *testing.T) {
 	require.EqualValues(t, 1, f.PSN.Retransmitted)
 }
 
+// Of two copies in different tunnels, either may have the mark: the packet came with CE once.
+func TestTwinOuterMarks(t *testing.T) {
+	inTunnel := outerHeader{set: true, trafficClass: 3, ce: true, kinds: 1 << rocev2.VXLAN}
+	for _, row := range []struct {
+		name          string
+		first, second Packet
+		want          uint64
+	}{
+		{"the second has it in the tunnel", Packet{trafficClass: 2}, Packet{trafficClass: 2, outer: inTunnel}, 20},
+		{"the first has it in the tunnel", Packet{trafficClass: 2, outer: inTunnel}, Packet{trafficClass: 2}, 20},
+		{"in the tunnel, and then inside", Packet{trafficClass: 2, outer: inTunnel}, Packet{trafficClass: 3}, 20},
+		{"inside, and then in the tunnel", Packet{trafficClass: 3}, Packet{trafficClass: 2, outer: inTunnel}, 20},
+		{"neither", Packet{trafficClass: 2}, Packet{trafficClass: 2}, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newScript(t)
+			s.Table = New(Config{Series: true})
+			for psn := range uint32(20) {
+				for _, p := range [...]Packet{row.first, row.second} {
+					p.kind = requestKind
+					p.pkt = observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn}
+					s.frame++
+					s.Table.Observe(&p, s.frame, s.now)
+				}
+			}
+			f := s.onlyFlow()
+			require.True(t, s.Snapshot().Capture.EachTwice)
+			require.Equal(t, Data{Packets: 20, CE: row.want}, f.Data)
+			require.Equal(t, row.first.outer.set, f.Outer != nil)
+			marked := uint64(0)
+			for _, b := range s.Series(f.FlowKey).Bins {
+				marked += uint64(b.CE)
+			}
+			require.Equal(t, row.want, marked)
+		})
+	}
+}
+
 // jumped returns the frames of a capture, of which those from a number on are later by so much.
 func jumped(made *traffic.Capture, from int, by time.Duration) *traffic.Capture {
 	out := &traffic.Capture{}

@@ -52,7 +52,9 @@ func (d *Decoder) readOuter(p *Packet) {
 		ce: capable && (ecn == rocev2.CE || drop), ceNotECT: !capable && drop,
 	}
 	for tunnel := range d.f.Tunnels().All() {
-		if tunnel != rocev2.ERSPAN1 && tunnel != rocev2.ERSPAN2 && tunnel != rocev2.ERSPAN3 {
+		switch tunnel {
+		case rocev2.ERSPAN1, rocev2.ERSPAN2, rocev2.ERSPAN3, rocev2.GRE8949: // mirrors
+		default:
 			p.outer.kinds |= 1 << tunnel
 		}
 	}
@@ -79,7 +81,7 @@ func (t *Table) countOuter(f *flow, p *Packet) {
 // reportOuter returns the counts of the headers around a flow's packets, or nil without tunnels.
 func (t *Table) reportOuter(f *flow) *Outer {
 	o := t.outers.lookUp(f.outer)
-	if o == nil {
+	if o == nil || o.Packets == 0 { // only second copies came in tunnels
 		return nil
 	}
 	out := *o

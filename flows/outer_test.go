@@ -37,6 +37,12 @@ func inERSPAN(class uint8, frame []byte) []byte {
 	return inEthernet(inIPv4(class, 47, slices.Concat(header, frame)...))
 }
 
+// inMirror8949 puts a frame into GRE with protocol type 0x8949 and the 22 octets after it.
+func inMirror8949(class uint8, frame []byte) []byte {
+	header := append([]byte{0, 0, 0x89, 0x49}, make([]byte, 22)...)
+	return inEthernet(inIPv4(class, 47, slices.Concat(header, frame)...))
+}
+
 // requestFrame returns a frame with a request.
 func requestFrame(t *testing.T, ecn rocev2.ECN, psn uint32) []byte {
 	s := newScript(t)
@@ -66,6 +72,10 @@ func TestOuterECN(t *testing.T) {
 		{"CE of a mirror", inERSPAN(ce, requestFrame(t, rocev2.ECT0, 1)), 0, nil},
 		{"CE below a mirror", inERSPAN(0, inVXLAN(ce, requestFrame(t, rocev2.ECT0, 1))), 1, &Outer{Packets: 1,
 			DSCP: 1, ECN: [4]uint64{rocev2.CE: 1}, Tunnels: []rocev2.Tunnel{rocev2.VXLAN}, marked: 1}},
+		{"CE of a mirror with type 0x8949", inMirror8949(ce, requestFrame(t, rocev2.ECT0, 1)), 0, nil},
+		{"CE below a mirror with type 0x8949", inMirror8949(0, inVXLAN(ce, requestFrame(t, rocev2.ECT0, 1))), 1,
+			&Outer{Packets: 1, DSCP: 1, ECN: [4]uint64{rocev2.CE: 1}, Tunnels: []rocev2.Tunnel{rocev2.VXLAN},
+				marked: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			table := New(Config{})

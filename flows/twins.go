@@ -29,6 +29,7 @@ type twin struct {
 	at      int64
 	index   int32 // in twins.waiting
 	class   uint8 // traffic class
+	marked  bool  // see Packet.isMarked
 	matched bool
 }
 
@@ -52,7 +53,11 @@ func (p *Packet) hashTwin() uint64 {
 		two |= 1
 	}
 	switch p.kind {
-	case requestKind, answerKind, cnpKind, trimmedKind:
+	case requestKind:
+		if c := &p.pkt.CM; c.Attribute != 0 { // messages of several connections may have the same PSN
+			two ^= hash.Mix(uint64(c.Attribute)<<32|uint64(c.Local), uint64(c.Remote)|1<<32)
+		}
+	case answerKind, cnpKind, trimmedKind:
 	case fastKind, ppfcKind, proxyKind:
 		one ^= p.about.Hash(0)
 	case fcnKind:
@@ -173,7 +178,7 @@ func (t *Table) isCopy(p *Packet, frame uint64, at int64) bool {
 	w.found++
 	one := w.find(h, at)
 	if !one.isTwin(h, at) {
-		*one = twin{hash: h, at: at, class: p.trafficClass}
+		*one = twin{hash: h, at: at, class: p.trafficClass, marked: p.isMarked()}
 		return false
 	}
 	one.matched = true
@@ -192,19 +197,27 @@ func (t *Table) isCopy(p *Packet, frame uint64, at int64) bool {
 		copies, counts = &r.PSN.Copies, &r.ECN
 	}
 	*copies++
-	if p.trafficClass&3 == 3 && one.class&3 != 3 {
-		t.recordLateCE(&s.flow, counts, one.class&3, frame, at)
+	if p.isMarked() && !one.marked {
+		if p.trafficClass&3 == 3 {
+			counts[one.class&3] -= min(counts[one.class&3], 1)
+			counts[3]++
+		} else {
+			t.outers.allocate(&s.flow.outer).marked++
+		}
+		t.recordLateCE(&s.flow, p, frame, at)
 	}
 	return true
 }
 
-// recordLateCE records that the last packet with this ECN field, which was counted in counts, has CE
-// in its second copy.
-func (t *Table) recordLateCE(f *flow, counts *[4]uint64, ecn uint8, frame uint64, at int64) {
-	counts[ecn] -= min(counts[ecn], 1)
-	counts[3]++
-	if !f.cnps.ce {
-		f.cnps.ce, f.cnps.firstCE = true, at
+// recordLateCE records CE in a second copy; the first copy of the packet came without CE.
+func (t *Table) recordLateCE(f *flow, p *Packet, frame uint64, at int64) {
+	f.countMark(p, at)
+	if series := t.seriesOf(f); series != nil {
+		series.beginOnset(at)
+		for _, b := range series.talliesAt(at) {
+			b.CE++
+		}
+		t.totalAt(at).CE++
 	}
 	if e := t.evidenceOf(f); e != nil {
 		e.signs[SignCE].addFrame(frame, at)
