@@ -2,12 +2,17 @@ package triage
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rocecn/rocecn/flows"
 )
 
 // minAnsweredPackets is the number of packets of other flows that show that shorter ones get through.
 const minAnsweredPackets = 20
+
+// minSilence is the minimum time without requests before a retransmission of a long packet. Timers are
+// longer, but a sender fills its window first. Copies made by mirrors come earlier.
+const minSilence = 100 * time.Microsecond
 
 // findMTU finds paths that only short packets pass.
 //
@@ -25,7 +30,7 @@ func findMTU(v *view) {
 			var answered uint64
 			for _, f := range g.flows {
 				e := f.Evidence
-				if f.Causes.Timeout >= 2 && e.MaxTimeout >= minTimeout && e.LargestOpen > e.LargestAnswered {
+				if f.Causes.Timeout >= 2 && e.MaxTimeout >= minSilence && e.LargestOpen > e.LargestAnswered {
 					stuck = append(stuck, f)
 					if shortest == 0 || e.LargestOpen < shortest {
 						shortest = e.LargestOpen

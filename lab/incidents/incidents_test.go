@@ -77,6 +77,9 @@ var makers = []maker{
 	{cause: triage.CauseTimedOut, wire: tails},
 	{cause: triage.CauseTimedOut, wire: ackLosses},
 	{cause: triage.CauseReordered, wire: sprayed},
+	{cause: triage.CauseMTU, wire: longPackets},
+	{cause: triage.CausePathDown, wire: silentPath},
+	{cause: triage.CauseEndlessPause, wire: hostStops},
 }
 
 // blame adds a true cause with its parties.
@@ -119,6 +122,50 @@ func hostPauses(s *setting, w *wire, t truth) {
 	}
 	w.after(time.Duration(w.between(100, 800))*time.Microsecond, storm)
 	t.add(triage.CausePauseStorm, mac6(mac))
+}
+
+// hostStops is a host that pauses its link until the end of the capture.
+func hostStops(s *setting, w *wire, t truth) {
+	mac := [6]byte{0x02, 0x77, 0, 0, 0, byte(s.IntN(256))}
+	every := time.Duration(choose(s, []int{60, 120, 200}, []int{80, 150})) * time.Microsecond
+	c := w.conn(w.host(false), w.host(false)).start()
+	var stop func()
+	stop = func() {
+		w.pause(mac, 65_535)
+		c.stopped = w.now + time.Second
+		w.after(every, stop)
+	}
+	w.after(time.Duration(w.between(100, 800))*time.Microsecond, stop)
+	t.add(triage.CauseEndlessPause, mac6(mac))
+}
+
+// longPackets are lost after the capture, shorter ones between the same hosts are not.
+func longPackets(s *setting, w *wire, t truth) {
+	v6 := s.IntN(2) == 0
+	long := w.conn(w.host(v6), w.host(v6))
+	long.payload = choose(s, []int{2048, 4096}, []int{4096})
+	long.timeout = time.Duration(choose(s, []int{600, 1000}, []int{700, 1200})) * time.Microsecond
+	long.lostAfter = func(int, uint32, bool) bool { return true }
+	short := w.conn(long.src, long.dst)
+	short.payload = choose(s, []int{512, 1024}, []int{256, 1024})
+	long.start()
+	short.start()
+	t.add(triage.CauseMTU)
+}
+
+// silentPath loses all packets between two hosts from a time on, while background goes on.
+func silentPath(s *setting, w *wire, t truth) {
+	v6 := s.IntN(2) == 0
+	src, dst := w.host(v6), w.host(v6)
+	from := time.Duration(w.between(1000, 3000)) * time.Microsecond
+	timeout := time.Duration(choose(s, []int{700, 1100}, []int{800, 1300})) * time.Microsecond
+	for range choose(s, []int{2, 3, 5}, []int{2, 4}) {
+		c := w.conn(src, dst)
+		c.timeout = timeout
+		c.lostAfter = func(int, uint32, bool) bool { return w.now >= from }
+		c.start()
+	}
+	t.add(triage.CausePathDown)
 }
 
 func mac6(m [6]byte) string {

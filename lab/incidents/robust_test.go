@@ -99,7 +99,7 @@ func explainAs(in *incident, x *transformation, seed uint64) []triage.Verdict {
 
 // TestRobustness judges other captures of the same incidents: none of them names an innocent party.
 func TestRobustness(t *testing.T) {
-	step := 4
+	step := 8
 	if testing.Short() {
 		step = 20
 	}

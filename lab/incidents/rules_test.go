@@ -243,13 +243,23 @@ var (
 )
 
 const (
-	incidents = 200
-	faultless = 12 // of these, without a fault
-	doubles   = 50 // two faults at the same time
+	incidents = 400
+	faultless = 80  // of these, without a fault
+	doubles   = 133 // two faults at the same time
 )
 
 // judgedSeed is that of the incidents that rules are judged by.
 const judgedSeed = 0x5EED_1123
+
+// causes are those of the makers, each once.
+var causes = func() (all []triage.Cause) {
+	for _, m := range makers {
+		if !slices.Contains(all, m.cause) {
+			all = append(all, m.cause)
+		}
+	}
+	return all
+}()
 
 // make makes the n-th incident.
 func makeIncident(n int, judged bool) incident {
@@ -272,7 +282,7 @@ func makeIncident(n int, judged bool) incident {
 		}
 	default:
 		// Each cause as often as others, by whichever maker.
-		cause := triage.Cause((n - faultless - doubles) % 12)
+		cause := causes[(n-faultless-doubles)%len(causes)]
 		var its []maker
 		for _, m := range makers {
 			if m.cause == cause {
@@ -294,7 +304,11 @@ func makeIncident(n int, judged bool) incident {
 	end := span
 	for _, m := range chosen {
 		switch {
-		case m.cause == triage.CauseTimedOut:
+		case m.cause == triage.CauseEndlessPause:
+			end = max(end, 8*span)
+		case m.cause == triage.CauseMTU:
+			end = max(end, 3*span)
+		case m.cause == triage.CauseTimedOut, m.cause == triage.CausePathDown:
 			end = max(end, 2*span)
 		case m.cause == triage.CauseCNPUnheeded && m.wire != nil:
 			end = max(end, 3*span)
