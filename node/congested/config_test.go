@@ -52,6 +52,7 @@ func TestNewRefuses(t *testing.T) {
 		{"Self6 fe80::1", func(c *congested.Config) { c.Self6 = addr("fe80::1") }},
 		{"Self6 2001:db8::1%eth0", func(c *congested.Config) { c.Self6 = addr("2001:db8::1%eth0") }},
 		{"PerFlow[7] -1ns", func(c *congested.Config) { c.PerFlow[7] = -1 }},
+		{"Probe 1h0m0.000000001s", func(c *congested.Config) { c.Probe = time.Hour + 1 }},
 		{"Probe -1s", func(c *congested.Config) { c.Probe = -time.Second }},
 		{"Alarm:8", func(c *congested.Config) { c.PauseFrom.Alarm = 8 }},
 		{"Hold:8", func(c *congested.Config) { c.PauseFrom.Hold = 8 }},

@@ -87,7 +87,7 @@ type Config struct {
 	Out     node.Rate
 
 	// Probe is the time after which a sender of unknown capability that has rejected Fast CNPs gets one again, a
-	// probe; 0 stands for a second. Each rejected probe doubles it, up to an hour.
+	// probe; 0 stands for a second, and an hour is the maximum. Each rejected probe doubles it, up to the maximum.
 	Probe time.Duration
 
 	// The sizes of the tables, and their defaults. An entry has 16 octets, of MaxRejected 64, of MaxPaused 88.
@@ -184,6 +184,9 @@ func (c *Config) checkFields() error {
 		}
 	default:
 		return fmt.Errorf("the Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
+	}
+	if c.Probe > maxProbe {
+		return fmt.Errorf("Probe %v is over the maximum, %v", c.Probe, maxProbe)
 	}
 	return cmp.Or(c.checkOwn(), role.CheckTime("Probe", c.Probe),
 		role.CheckFastCNP("FastCNP.", c.FastCNP),

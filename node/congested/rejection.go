@@ -14,6 +14,9 @@ const (
 	firstProbe = time.Second // default of Config.Probe
 	maxProbe   = time.Hour   // longest time between two probes
 
+	// minAnswer is the shortest time in which a host may reject a probe, if Config.Probe is shorter.
+	minAnswer = time.Second
+
 	// confirmTime is the time after a host's first rejection in which a second one confirms it.
 	confirmTime = time.Minute
 )
@@ -95,7 +98,8 @@ func (r *rejections) isSilent(key uint64, now time.Time) bool {
 // recordSent records that a Fast CNP was sent to a host. It is a probe if the host was silent.
 func (r *rejections) recordSent(key, packet uint64, now time.Time) {
 	if e := r.find(key, r.ticks(now)); e != nil && e.state == silent {
-		e.state, e.packet, e.until = probed, packet, r.clock.Now()+int64(r.first)
+		wait := min(max(r.first, minAnswer), quoteTime) // no later error is believed
+		e.state, e.packet, e.until = probed, packet, r.clock.Now()+int64(wait)
 	}
 }
 
@@ -148,7 +152,8 @@ func oldestRejection(set *[4]rejection) *rejection {
 	return oldest
 }
 
-// Rejections iterates over the hosts that count as not capable because they have rejected Fast CNPs.
+// Rejections iterates over the hosts that count as not capable because they have rejected Fast CNPs. A host of which
+// Config.Capable has the capability is not one of them.
 func (a *Role) Rejections(now time.Time) iter.Seq[Rejection] {
 	return func(yield func(Rejection) bool) {
 		r := &a.rejected
@@ -161,6 +166,9 @@ func (a *Role) Rejections(now time.Time) iter.Seq[Rejection] {
 				}
 				host := Rejection{
 					Host: netip.AddrFrom16(e.host), Domain: e.domain, Since: r.now.Add(time.Duration(e.since - at)),
+				}
+				if c, _ := a.cfg.Capable.Lookup(host.Host); c != CapabilityUnknown {
+					continue
 				}
 				if e.state == silent {
 					host.NextProbe = r.now.Add(time.Duration(e.until - at))

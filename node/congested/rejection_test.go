@@ -207,3 +207,50 @@ func TestRejectionsOfMany(t *testing.T) {
 		}
 	})
 }
+
+// A host has 1 s to 5 s for the rejection of a probe, whatever Config.Probe is: an error of a later one is not
+// believed, and one cannot come sooner than the time of a round trip.
+func TestProbeAnswerTime(t *testing.T) {
+	for _, c := range []struct{ probe, within time.Duration }{
+		{time.Nanosecond, time.Second}, {3 * time.Second, 3 * time.Second}, {time.Hour, 5 * time.Second},
+	} {
+		t.Run(c.probe.String(), func(t *testing.T) {
+			cfg := method(congested.MethodFastCNP)
+			cfg.Probe = c.probe
+			a, e := agent(t, cfg), &event{Frame: data(t), Options: ip}
+			for _, reason := range []node.Reason{node.ReasonUnconfirmed, node.NoReason} {
+				sent, _ := congest(a, nil, e, now)
+				require.Equal(t, reason, icmp(a, src6, problem(sent), now))
+			}
+			at := now.Add(c.probe)
+			probe, _ := congest(a, nil, e, at)
+			require.NotEmpty(t, probe)
+			sent, _ := congest(a, nil, e, at.Add(c.within-1))
+			require.Empty(t, sent)
+			sent, _ = congest(a, nil, e, at.Add(c.within))
+			require.NotEmpty(t, sent)
+		})
+	}
+}
+
+// A host that has rejected Fast CNPs counts by its configured capability as soon as there is one: Rejections, which the
+// kernel's switch follows, has it no longer.
+func TestCapabilityConfiguredLater(t *testing.T) {
+	for _, c := range []congested.Capability{congested.CapabilityUnknown, congested.Capable, congested.Incapable} {
+		t.Run(c.String(), func(t *testing.T) {
+			cfg := method(congested.MethodFastCNP)
+			a, e := agent(t, cfg), &event{Frame: data(t), Options: ip}
+			for range 2 {
+				sent, _ := congest(a, nil, e, now)
+				icmp(a, src6, problem(sent), now)
+			}
+			require.Len(t, slices.Collect(a.Rejections(now)), 1)
+			cfg.Capable = capable(c)
+			require.NoError(t, a.Configure(cfg))
+			want := map[congested.Capability]int{congested.CapabilityUnknown: 1}[c]
+			require.Len(t, slices.Collect(a.Rejections(now)), want)
+			sent, _ := congest(a, nil, e, now)
+			require.Equal(t, c == congested.Capable, len(sent) > 0)
+		})
+	}
+}

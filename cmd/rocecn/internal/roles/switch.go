@@ -90,8 +90,8 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 		cfg.Pause = time.Duration(*c.PauseUS) * time.Microsecond
 	}
 	if c.Probe != nil {
-		if cfg.Probe = *c.Probe; cfg.Probe <= 0 {
-			return nil, config.Wrong("probe", "%v: want a duration above 0", cfg.Probe)
+		if cfg.Probe = *c.Probe; cfg.Probe <= 0 || cfg.Probe > time.Hour {
+			return nil, config.Wrong("probe", "%v: want a duration above 0, at most 1h", cfg.Probe)
 		}
 	}
 	if c.Seed != nil {

@@ -344,8 +344,8 @@ func (s *server) buildStatus() any {
 	return answer
 }
 
-// seedValue matches a value of the key seed, in TOML of any notation.
-var seedValue = regexp.MustCompile(`(?s)(\bseed["']?[ \t]*=[ \t]*)(""".*?"""|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
+// seedValue matches a value of the key seed, in JSON, and in TOML of any notation.
+var seedValue = regexp.MustCompile(`(?s)(\bseed["']?\s*[=:]\s*)("""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
 	`[^\s,}\]#]+)`)
 
 // hideSeeds returns the text of a configuration without the values of its seeds, which are secret: they determine the

@@ -124,6 +124,7 @@ type switchProgram struct {
 const (
 	maxRejected = 1 << 14
 	quoteTime   = 5 * time.Second
+	quotedDst   = 24 // offset of the destination in an IPv6 header
 )
 
 func (p *switchProgram) watchPorts() error { return p.Watch(p.config.Ports) }
@@ -143,23 +144,40 @@ func (p *switchProgram) preparePacket(r node.Role, packet *netio.Packet) {
 	if !p.HasSent(quoted, quoteTime) {
 		return
 	}
-	p.findProbes(role, packet.Time) // this may be the rejection of one
+	p.findProbe(role, netip.AddrFrom16([16]byte(quoted[quotedDst:])), packet.Time) // this may be its rejection
 	role.RecordSent(quoted, 0, packet.Time)
 }
 
 // findProbes tells the role which probes the kernel has sent.
 func (p *switchProgram) findProbes(role *roles.Switch, now time.Time) {
-	for host, policy := range p.rejected {
-		if policy == fastpath.Probe && p.HasProbed(host) {
-			p.rejected[host] = p.config.AfterProbe
-			role.RecordProbe(host, 0, now)
-		}
+	for host := range p.rejected {
+		p.findProbe(role, host, now)
 	}
 }
 
-// applyDecision passes a host that has rejected a Fast CNP to the kernel.
-func (p *switchProgram) applyDecision(r node.Role, _ *node.Decision, now time.Time) {
-	p.syncRole(r, now)
+// findProbe tells the role whether the kernel has sent a probe to a host.
+func (p *switchProgram) findProbe(role *roles.Switch, host netip.Addr, now time.Time) {
+	if p.rejected[host] == fastpath.Probe && p.HasProbed(host) {
+		p.rejected[host] = p.config.AfterProbe
+		role.RecordProbe(host, 0, now)
+	}
+}
+
+// applyDecision passes a host that has rejected Fast CNPs to the kernel. Its time does not depend on the number of such
+// hosts, because a host may send many errors.
+func (p *switchProgram) applyDecision(_ node.Role, d *node.Decision, _ time.Time) {
+	if _, ok := p.rejected[d.From]; ok || len(p.rejected) >= maxRejected {
+		return
+	}
+	if s, ok := p.config.findSender(d.From); ok && s.Method == congested.MethodFastCNP {
+		p.setRejected(d.From, p.config.AfterProbe)
+	}
+}
+
+// setRejected gives the kernel the policy of a host that rejects Fast CNPs.
+func (p *switchProgram) setRejected(host netip.Addr, policy fastpath.Policy) {
+	_ = p.SetSender(netip.PrefixFrom(host, host.BitLen()), policy) // maxRejected keeps room in the map
+	p.rejected[host] = policy
 }
 
 // syncRole passes to the kernel which hosts get no Fast CNPs, and which get a probe.
@@ -183,8 +201,7 @@ func (p *switchProgram) syncRole(r node.Role, now time.Time) {
 	}
 	for host, policy := range wanted {
 		if before, ok := p.rejected[host]; !ok || before != policy {
-			_ = p.SetSender(netip.PrefixFrom(host, host.BitLen()), policy) // maxRejected keeps room in the map
-			p.rejected[host] = policy
+			p.setRejected(host, policy)
 		}
 	}
 	for host := range p.rejected {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/filter"
@@ -141,10 +143,23 @@ func TestHideSeeds(t *testing.T) {
 		{"literal lines", "seed = '''a\nb'''\nx = 1", "seed = \"(hidden)\"\nx = 1"},
 		{"inline table", `switch = { seed = 5, enabled = true }`, `switch = { seed = "(hidden)", enabled = true }`},
 		{"dotted, quoted key", `switch."seed" = 5`, `switch."seed" = "(hidden)"`},
+		{"lines with quotes", "seed = \"\"\"a\\\"\"\"b\"\"\"\"\nx = 1", "seed = \"(hidden)\"\nx = 1"},
+		{"JSON", `{"seed": "a \" b", "x": 1}`, `{"seed": "(hidden)", "x": 1}`},
+		{"JSON, number", "{\"x\": 1, \"seed\"\n:\n17}", "{\"x\": 1, \"seed\"\n:\n\"(hidden)\"}"},
 		{"none", "self = [\"192.0.2.1\"]", "self = [\"192.0.2.1\"]"},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, hideSeeds(c.config)) })
 	}
+}
+
+// A host of which the kernel knows that it rejects Fast CNPs can send any number of errors at little cost: the other
+// hosts are not looked at.
+func TestManyRejections(t *testing.T) {
+	host := netip.MustParseAddr("2001:db8::1")
+	p := &switchProgram{config: &kernelSwitch{}, rejected: map[netip.Addr]fastpath.Policy{host: fastpath.Mark}}
+	r := wiretest.Must((&roles.SwitchConfig{}).Apply(nil))(t)
+	wiretest.NoAllocs(t, "applyDecision", func() { p.applyDecision(r, &node.Decision{From: host}, time.Time{}) })
+	require.Contains(t, p.rejected, host)
 }
 
 // Lists of /status are lists also if they are empty.
