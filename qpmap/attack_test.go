@@ -964,3 +964,42 @@ func requireRight(t *testing.T, seed uint64, small, samePSN bool, script []byte)
 		}
 	}
 }
+
+// A forged exchange, of which the requests are mixed with those of a connection that is not known, names no sender of
+// that one's packets.
+func TestForgedAmidUnknown(t *testing.T) {
+	for _, transport := range []uint8{cm.TransportTypeRC, cm.TransportTypeUC} {
+		t.Run(bth.Transport(transport).String(), func(t *testing.T) {
+			c := live()
+			c.transport = transport
+			forged := *c
+			forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, 6, 66, 0x666666, 0x777777
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, forged.req(), forged.rep())
+			for n := range uint32(100) {
+				now := start.Add(time.Duration(n) * time.Millisecond)
+				observe(m, now, forged.request(n), c.request(n))
+				pair, err := m.SourceQPAmid(qpmap.Key{FlowKey: c.forth()}, now)
+				require.ErrorIs(t, err, qpmap.ErrUnknown, "%d %+v", n, pair)
+			}
+		})
+	}
+}
+
+// Nor does it with answers, which the same forger can send as well, nor with other guesses in between.
+func TestForgedAmidAnswered(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 49))
+	c := live()
+	forged := *c
+	forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, 6, 66, 0x666666, 0x777777
+	m := qpmap.New(qpmap.Config{Seed: 1})
+	observe(m, start, forged.req(), forged.rep())
+	for n := range uint32(300) {
+		now := start.Add(time.Duration(n) * time.Millisecond)
+		observe(m, now, forged.request(n), forged.ack(n), c.request(n),
+			packet(c.A, c.B, bth.RCSendOnly, c.b, r.Uint32N(1<<24)), packet(c.A, c.B, bth.RCSendOnly, c.b, r.Uint32N(1<<24)))
+		if pair, err := m.SourceQPAmid(qpmap.Key{FlowKey: c.forth()}, now); n > 1 {
+			require.Error(t, err, "%d %+v", n, pair)
+		}
+	}
+}

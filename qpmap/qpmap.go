@@ -175,7 +175,8 @@ func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 
 // SourceQPAmid is [Map.SourceQP] for a flow in which packets of a connection are mixed with forged ones: if its last
 // packet belongs to no connection, it returns the sender of the packets before it, as long as these come at most 50 ms
-// apart. It is for a message that names a flow, but none of its packets.
+// apart. It does not if that connection may be the forged one: if it has no answers, as all of UC, or if requests
+// outside it follow one another. It is for a message that names a flow, but none of its packets.
 func (m *Map) SourceQPAmid(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)

@@ -116,12 +116,16 @@ func (m *Map) Sender(k *flowtable.Key) (e *Entry, ambiguous bool) {
 }
 
 // SenderAmid is [Map.Sender] for a flow in which packets of a connection are mixed with forged ones: if the last packet
-// belongs to no connection, it returns the pair of the packets before it.
+// belongs to no connection, it returns the pair of the packets before it. It does not if that connection may be the
+// forged one: if it has no answers, or if requests outside its life follow one another.
 func (m *Map) SenderAmid(k *flowtable.Key) (e *Entry, ambiguous bool) {
 	if e, ambiguous = m.Sender(k); e != nil || ambiguous {
 		return e, ambiguous
 	}
-	if e = m.findIn(k, 0); e == nil || e.unsure() || !e.isMixed(m.now()) {
+	if e = m.findIn(k, 0); e == nil || e.unsure() || !e.isMixed(m.now()) || !e.wasAnswered() {
+		return nil, false
+	}
+	if f := m.open.find(k); f == nil || f.hasSuccessive() {
 		return nil, false
 	}
 	return m.believe(e)

@@ -10,6 +10,7 @@ type open struct {
 	id, list      uint32 // in the table
 	seen          int64
 	requested     int32  // moment of the last request
+	successive    uint16 // successive requests outside the life of a pair, weighted: see recordSuccessive
 	next          uint32 // expected after the last requests that followed one another
 	run           uint16 // number of these requests, minus that of the others since
 	pkey, mtu     uint16
@@ -173,6 +174,7 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	if f == nil {
 		return 0
 	}
+	m.recordSuccessive(k, f, o)
 	if named, start, run := m.begins(k, f, o); named != 0 {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, named, run, o) {
@@ -189,6 +191,28 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	f.follow(o, m.now())
 	return f.mtu
 }
+
+// successiveWeight is the number of requests with guessed PSNs that outweigh one that may follow another request.
+const successiveWeight = 64
+
+// recordSuccessive records whether a request outside the life of its flow's pair may follow another such request. If two
+// do, they are those of another connection and not guesses. A READ may, as the number of its PSNs is not known.
+func (m *Map) recordSuccessive(k *key, f *open, o *Observation) {
+	if m.pairs.find(k) == nil {
+		return
+	}
+	t, d := o.Opcode.Transport(), distance(f.psn, o.PSN)
+	switch {
+	case o.Opcode.Operation() == bth.OpRDMAReadRequest || f.passed && -late <= d && d <= late ||
+		m.used(k, o.PSN-1, t) || m.used(k, o.PSN+1, t):
+		f.successive = min(f.successive, 1<<15) + successiveWeight
+	case f.successive > 0:
+		f.successive--
+	}
+}
+
+// hasSuccessive reports whether requests outside the life of the flow's pair are those of another connection.
+func (f *open) hasSuccessive() bool { return f.successive > successiveWeight }
 
 // begins returns the slot of the announcement with o among its first requests, or 0 if there is
 // none, and the first PSN. In a flood of exchanges, most of them forged, several requests in a row
