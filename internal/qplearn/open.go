@@ -195,8 +195,8 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 // successiveWeight is the number of requests with guessed PSNs that outweigh one that may follow another request.
 const successiveWeight = 64
 
-// recordSuccessive records whether a request outside the life of its flow's pair may follow another such request. If two
-// do, they are those of another connection and not guesses. A READ may, as the number of its PSNs is not known.
+// recordSuccessive records whether a request outside the life of its flow's pair may follow another such request. If
+// two do, they are those of another connection and not guesses. A READ may, as the number of its PSNs is not known.
 func (m *Map) recordSuccessive(k *key, f *open, o *Observation) {
 	if m.pairs.find(k) == nil {
 		return

@@ -208,8 +208,8 @@ func TestRejectionsOfMany(t *testing.T) {
 	})
 }
 
-// A host has 1 s to 5 s for the rejection of a probe, whatever Config.Probe is: an error of a later one is not
-// believed, and one cannot come sooner than the time of a round trip.
+// A host has 1 s to 5 s for the rejection of a probe with any Config.Probe: a later error is not believed, and none can
+// come before the time of a round trip.
 func TestProbeAnswerTime(t *testing.T) {
 	for _, c := range []struct{ probe, within time.Duration }{
 		{time.Nanosecond, time.Second}, {3 * time.Second, 3 * time.Second}, {time.Hour, 5 * time.Second},

@@ -345,7 +345,8 @@ func (s *server) buildStatus() any {
 }
 
 // seedValue matches a value of the key seed, in JSON, and in TOML of any notation.
-var seedValue = regexp.MustCompile(`(?s)(\bseed["']?\s*[=:]\s*)("""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
+var seedValue = regexp.MustCompile(`(?s)(\bseed["']?\s*[=:]\s*)(` +
+	`"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
 	`[^\s,}\]#]+)`)
 
 // hideSeeds returns the text of a configuration without the values of its seeds, which are secret: they determine the
