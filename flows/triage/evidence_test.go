@@ -230,3 +230,26 @@ func TestLossesAndTimeoutsAreOneFinding(t *testing.T) {
 	require.Equal(t, 2, all[0].Joined)
 	require.Contains(t, all[0].Text, "The retransmission timers of 1 sender expired as well.")
 }
+
+// The burst after a pause belongs to the pause storm of the device that the flows go to.
+func TestBurstAfterPause(t *testing.T) {
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	l := flows.Link{Src: mac}
+	l.PauseSigns[3] = flows.PauseSign{Sign: spanSign(20, 0, 10*time.Millisecond), Longest: time.Millisecond}
+	l.Priorities[3] = flows.Priority{XOFF: 20, XON: 20, Paused: 8 * time.Millisecond}
+	explain := func(to net.HardwareAddr) []triage.Verdict {
+		var all []flows.Flow
+		for i := range byte(4) {
+			f := flowOf(2+i, 26, 1000)
+			f.DstMAC, f.ECN[rocev2.CE], f.CNPs, f.Evidence.PortLoad = to, 20, 5, 0.95
+			*f.Evidence.Sign(flows.SignCE) = spanSign(20, 2*time.Millisecond, 8*time.Millisecond)
+			all = append(all, f)
+		}
+		return triage.Explain(&flows.Snapshot{Flows: all, Links: []flows.Link{l}})
+	}
+	all := explain(mac)
+	require.Equal(t, []string{"pause storm ?" + mac.String()}, causesOf(all))
+	require.Len(t, all[0].Flows, 4)
+	require.Contains(t, all[0].Text, "congested the path of 4 flows")
+	require.Len(t, explain(net.HardwareAddr{2, 0, 0, 0, 0, 7}), 2, "flows to another device")
+}

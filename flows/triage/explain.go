@@ -39,6 +39,7 @@ func Explain(s *flows.Snapshot) []Verdict {
 			r.find(v)
 		}
 	}
+	joinBursts(v)
 	slices.SortStableFunc(v.verdicts, func(a, b Verdict) int {
 		return cmp.Or(compareBool(!a.Cause.isAboutLink(), !b.Cause.isAboutLink()),
 			compareBool(a.Cause.IsSymptom(), b.Cause.IsSymptom()), cmp.Compare(b.Octets, a.Octets),

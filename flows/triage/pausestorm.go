@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Thresholds of a pause storm. Working PFC pauses for some ten microseconds from time to time.
@@ -143,4 +144,44 @@ func (v *view) isHost(mac string) bool {
 		}
 	}
 	return host.IsValid()
+}
+
+// joinBursts removes findings about congestion of flows to a device that paused its link: after a
+// pause the packets that waited come together, so the burst is part of the pause storm.
+func joinBursts(v *view) {
+	i := slices.IndexFunc(v.verdicts, func(one Verdict) bool { return one.Cause.isAboutLink() })
+	if i < 0 {
+		return
+	}
+	storm := v.verdicts[i]
+	mac := storm.Party
+	if mac == "" {
+		mac = storm.Suspects[0]
+	}
+	to := map[rocev2.FlowKey]bool{} // flows to the device
+	for _, f := range v.flows {
+		to[f.FlowKey] = f.DstMAC.String() == mac
+	}
+	kept := v.verdicts[:0]
+	for _, one := range v.verdicts {
+		isBurst := (one.Cause == CauseIncast || one.Cause == CauseCongested) && len(one.Flows) > 0 &&
+			spansOverlap(one.Since, one.Until, storm.Since, storm.Until.Add(sameMoment)) &&
+			!slices.ContainsFunc(one.Flows, func(k rocev2.FlowKey) bool { return !to[k] })
+		if !isBurst {
+			kept = append(kept, one)
+			continue
+		}
+		storm.Flows = append(storm.Flows, one.Flows...)
+		storm.Octets += one.Octets
+		storm.Joined += one.Joined
+		storm.Text += " The packets that waited congested the path of " + formatCount(len(one.Flows), "flow") +
+			" to it afterwards."
+	}
+	for j := range kept {
+		if kept[j].Cause.isAboutLink() {
+			kept[j] = storm
+			break
+		}
+	}
+	v.verdicts = kept
 }
