@@ -64,12 +64,8 @@ func (t *Table) dropStream(id uint32) {
 	t.responses.release(&f.responses)
 	t.outers.release(&f.outer)
 	t.serieses.releaseSeries(&f.series)
-	if e := t.evidences.lookUp(f.evidence); e != nil {
-		t.histograms.release(&e.pace.recovery)
-		t.episodes.release(&e.episodes)
-	}
 	t.answerSigns.release(&s.answerSigns)
-	t.evidences.release(&f.evidence)
+	t.releaseEvidence(f)
 	t.histograms.release(&f.rtt)
 	t.histograms.release(&f.cnps.afterCE)
 	t.changes.forgetStream(s)

@@ -34,7 +34,7 @@ func TestScan(t *testing.T) {
 		for until := scans * (i + 1) / len(made.Frames); n < until; n++ {
 			source := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000+uint32(n))))
 			p = Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, AckReq: true,
-				Flow: keyOf(rocev2.FlowKey{Src: source, Dst: netip.MustParseAddr("192.0.2.2"), DestQP: uint32(n)})}}
+				Flow: keyOf(rocev2.FlowKey{Src: source, Dst: source.Next(), DestQP: uint32(n)})}}
 			if n%2 == 0 {
 				p.pkt.Opcode, p.pkt.SrcQP = bth.UDSendOnly, 7
 			}
@@ -47,6 +47,8 @@ func TestScan(t *testing.T) {
 	runtime.GC() // count memory in use only
 	runtime.ReadMemStats(&after)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(64<<20))
+	require.EqualValues(t, len(table.loadIDs), table.loads.countUsed())
+	require.LessOrEqual(t, table.loads.countUsed(), table.evidences.countUsed())
 	packets := table.Evicted().Packets
 	for _, f := range table.Snapshot().Flows {
 		packets += f.Packets

@@ -211,10 +211,28 @@ func (t *Table) recordData(s *stream, e *evidence, p *Packet, frame uint64, at i
 	if e.load == 0 {
 		to := t.keyOfStream(s).Reversed(0).Src
 		id := t.loadIDs[to]
-		t.loads.allocate(&id)
+		l := t.loads.allocate(&id)
+		l.receiver, l.flows = to, l.flows+1
 		t.loadIDs[to], e.load = id, id
 	}
 	t.loads.lookUp(e.load).recordPacket(p.ipOctets, at, marked)
+}
+
+// releaseEvidence releases the evidence of a flow, and the load of its receiver with the last flow to it.
+func (t *Table) releaseEvidence(f *flow) {
+	e := t.evidences.lookUp(f.evidence)
+	if e == nil {
+		return
+	}
+	t.histograms.release(&e.pace.recovery)
+	t.episodes.release(&e.episodes)
+	if l := t.loads.lookUp(e.load); l != nil {
+		if l.flows--; l.flows == 0 {
+			delete(t.loadIDs, l.receiver)
+			t.loads.release(&e.load)
+		}
+	}
+	t.evidences.release(&f.evidence)
 }
 
 // recordSize records the length of a new request.

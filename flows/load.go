@@ -6,6 +6,9 @@ import "time"
 // rate of its port. After a queue packets are as close as the port allows, so the shortest time for
 // three packets shows the rate of the port.
 type load struct {
+	receiver [16]byte
+	flows    uint32 // flows to the receiver with evidence
+
 	at     [2]int64  // times of the last packets
 	octets [2]uint64 // their IP octets
 	n      uint64

@@ -74,7 +74,7 @@ func (f *flow) hasData() bool { return f.Packets > 0 || f.responses != 0 }
 
 // beginData prepares a stream for the first request or response of its flow.
 func (t *Table) beginData(s *stream) {
-	t.evidences.release(&s.flow.evidence) // CNPs about another flow
+	t.releaseEvidence(&s.flow) // CNPs about another flow
 	if e := t.earlies.lookUp(s.early); e != nil {
 		e.notified = false // earlier notifications now count for the flow
 	}
