@@ -316,19 +316,6 @@ func TestTwinOuterMarks(t *testing.T) {
 	}
 }
 
-// jumped returns the frames of a capture, of which those from a number on are later by so much.
-func jumped(made *traffic.Capture, from int, by time.Duration) *traffic.Capture {
-	out := &traffic.Capture{}
-	for i, f := range made.Frames {
-		one := *f
-		if i >= from {
-			one.Time = f.Time.Add(by)
-		}
-		out.Frames = append(out.Frames, &one)
-	}
-	return out
-}
-
 // A clock step changes no rates and no round trips, and it is reported with the frame after it. A
 // pause between messages is no step.
 func TestClockSteps(t *testing.T) {

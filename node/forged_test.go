@@ -35,7 +35,6 @@ type wire struct {
 	psnA, psnB   uint32
 	commA, commB uint32
 	transport    uint8
-	routed       bool // the packets of A have a Segment Routing header
 }
 
 func newWire(transport uint8) wire {

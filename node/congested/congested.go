@@ -186,7 +186,7 @@ func (c *Config) checkFields() error {
 		return fmt.Errorf("the Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
 	if c.Probe > maxProbe {
-		return fmt.Errorf("Probe %v is over the maximum, %v", c.Probe, maxProbe)
+		return fmt.Errorf("the Probe %v: want at most %v", c.Probe, maxProbe)
 	}
 	return cmp.Or(c.checkOwn(), role.CheckTime("Probe", c.Probe),
 		role.CheckFastCNP("FastCNP.", c.FastCNP),

@@ -87,10 +87,10 @@ func TestProbeLimited(t *testing.T) {
 	}
 	cfg.PerFlow = [8]time.Duration{3 * time.Second}
 	require.NoError(t, a.Configure(cfg))
-	sender, d := congest(a, nil, e, now.Add(time.Second))
+	sender, _ := congest(a, nil, e, now.Add(time.Second))
 	require.True(t, len(sender) > 0, "PerFlow is new: no flow has been notified")
 	require.Equal(t, node.NoReason, icmp(a, src6, problem(sender), now.Add(time.Second)))
-	_, d = congest(a, nil, e, now.Add(3*time.Second))
+	_, d := congest(a, nil, e, now.Add(3*time.Second))
 	require.Equal(t, decision{Packet: message.KindData, Reason: node.ReasonLimited, MarkECN: true}, d)
 	sender, _ = congest(a, nil, e, now.Add(4*time.Second))
 	require.NotEmpty(t, sender)
