@@ -14,7 +14,6 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
-	kinds "github.com/rocecn/rocecn/message"
 	messages "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
@@ -580,7 +579,7 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	accepted := node.Decision{Action: node.ActionAccepted, Message: kinds.KindCNP, Request: node.RequestSlowDown,
+	accepted := node.Decision{Action: node.ActionAccepted, Message: messages.KindCNP, Request: node.RequestSlowDown,
 		KnownQP: true}
 	n.RunAt(100*µs, func() { a.applyNotification(&accepted); a.applyNotification(&accepted) })
 	n.Until(200 * µs)
