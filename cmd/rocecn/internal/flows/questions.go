@@ -319,9 +319,13 @@ func answerComparison(files []string) question {
 	return q
 }
 
+// joinTexts joins two texts, of which a may be a sentence.
 func joinTexts(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
+	}
+	if strings.HasSuffix(a, ".") {
+		return a + " " + b
 	}
 	return a + "; " + b
 }
