@@ -94,6 +94,12 @@ func TestWrongICRC(t *testing.T) {
 	require.Equal(t, []string{"wrong ICRC 10.0.0.1"}, of(40, 0))
 	require.Empty(t, of(40, 1))
 	require.Empty(t, of(2, 0))
+
+	f := flowOf(2, 26, 100)
+	f.Wrong.FastCNPs = 40
+	*f.Evidence.Sign(flows.SignWrongAnswer) = signOf(40)
+	require.Contains(t, causesOf(explainFlows(f)), "wrong ICRC ?the node that sends these Fast CNPs",
+		"the receiver of the flow did not write them")
 }
 
 // NAKs and RNR NAKs without a known flow are explained.

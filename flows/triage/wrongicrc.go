@@ -15,7 +15,7 @@ const minWrong = 3
 
 // An answerKind is a kind of answers of a source.
 type answerKind struct {
-	from netip.Addr
+	from netip.Addr // the invalid address for Fast CNPs matched to flows: any node on the path may have sent them
 	kind string
 }
 
@@ -63,31 +63,40 @@ func findWrongICRC(v *view) {
 		add(from, "NAK", a.Wrong.NAKs, naks, sign, f)
 		add(from, "RNR NAK", a.Wrong.RNRNAKs, a.RNRNAKs, sign, f)
 		add(from, "CNP", a.Wrong.CNPs, a.CNPs, sign, f)
-		add(from, "Fast CNP", a.Wrong.FastCNPs, a.FastCNPs, sign, f)
 	}
 	for _, f := range v.flows {
-		addAll(f.Dst, &f.Answers, *f.Evidence.Sign(flows.SignWrongAnswer), f)
+		sign := *f.Evidence.Sign(flows.SignWrongAnswer)
+		addAll(f.Dst, &f.Answers, sign, f)
+		add(netip.Addr{}, "Fast CNP", f.Wrong.FastCNPs, f.FastCNPs, sign, f)
 	}
 	for i := range v.Unpaired {
 		u := &v.Unpaired[i]
 		addAll(u.Src, &u.Answers, u.WrongAnswer, v.flowOf(u))
+		add(u.Src, "Fast CNP", u.Wrong.FastCNPs, u.FastCNPs, u.WrongAnswer, v.flowOf(u))
 	}
 	for _, k := range order {
 		c := counts[k]
 		if c.wrong < minWrong || c.right > 0 || c.sign.Count == 0 {
 			continue
 		}
+		from, party, suspects := k.from.String(), k.from.String(), []string(nil)
+		filter := filterFrames(c.sign)
+		if k.from.IsValid() {
+			filter = joinAnd(filterAddress("src", k.from), filter)
+		} else {
+			from, party, suspects = "nodes on the path", "", []string{"the node that sends these Fast CNPs"}
+		}
 		v.addVerdict(Verdict{
-			Cause: CauseWrongICRC, Party: k.from.String(), Since: c.sign.Since, Until: c.sign.Until,
+			Cause: CauseWrongICRC, Party: party, Suspects: suspects, Since: c.sign.Since, Until: c.sign.Until,
 			Excluded: []string{"a link that corrupts packets: it would not hit all packets of one kind",
 				"the hosts that drop them"},
 			Text: fmt.Sprintf("All %s from %v have a wrong ICRC, from %s on. Hosts drop such packets, so they have no "+
-				"effect.", formatCount(c.wrong, k.kind), k.from, formatStart(c.sign)),
+				"effect.", formatCount(c.wrong, k.kind), from, formatStart(c.sign)),
 			Next: "Check the program or adapter that writes them: the ICRC covers the packet from the IP header on, " +
 				"with variable fields set to 1.",
 			Frames: limitFrames([]Frame{{c.sign.First, "answer with a wrong ICRC"},
 				{c.sign.Last, "answer with a wrong ICRC"}}),
-			Filter: joinAnd(filterAddress("src", k.from), filterFrames(c.sign)),
+			Filter: filter,
 		}, c.flows)
 	}
 }
