@@ -4,18 +4,18 @@ import "time"
 
 // A Tally counts events of one flow, or of all flows together, within an interval.
 type Tally struct {
-	IPOctets uint64 // of requests, from the length fields of IP
-	// PSN distance of the first and the last request in the interval from the first request of the
-	// connection, valid if Sequenced is set.
+	IPOctets uint64 // of requests and responses, from the length fields of IP
+	// First and Last are the PSN distances of the first and the last request in the interval from the
+	// first request of the connection, valid if Sequenced is set.
 	First, Last   int64
-	CE            uint32 // requests marked CE
+	CE            uint32 // requests and responses that came with CE
 	CNPs          uint32 // CNPs with or without a Fast CNP option
-	Missing       uint32 // skipped PSNs
-	Late          uint32 // requests that filled a gap
-	Retransmitted uint32
+	Missing       uint32 // skipped PSNs of requests and responses
+	Late          uint32 // requests and responses that filled a gap
+	Retransmitted uint32 // retransmitted requests and responses
 	NAKs          uint32 // NAKs of all codes
 	RNRNAKs       uint32
-	PPFC          uint32
+	PPFC          uint32 // PPFC notifications
 	RTT           uint32 // longest round trip that ended here in nanoseconds, at most 4.29 s; 0 if none did
 	Sequenced     bool
 }

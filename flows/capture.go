@@ -7,21 +7,21 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// A Capture describes the capture itself, as far as it affects the counts of flows. docs/flows.md
-// lists the thresholds and their error rates.
+// A Capture describes the properties of a capture that affect the counts of flows. docs/flows.md lists
+// the thresholds and their error rates.
 type Capture struct {
-	// Sampled: about 1 packet in Sampled was captured; 0 if all were. PSN.Lost and PSN.Unseen of all
-	// flows are then 0, and PSN.Unjudged has their sum.
+	// Sampled is N if about 1 packet in N was captured, or 0 if all were. In a sample, PSN.Lost and
+	// PSN.Unseen of all flows are 0, and PSN.Unjudged has their sum.
 	Sampled uint64
-	// EachTwice: at least 90 % of the packets came twice within 1 ms. The second one counts in
-	// PSN.Copies only.
+	// EachTwice is set if at least 90 % of the packets came twice within 1 ms. The second copies count in
+	// PSN.Copies and ResponsePSN.Copies only.
 	EachTwice   bool
 	TruncatedTo int // length of the longest truncated frame in octets; 0 if none was truncated
-	// ClockSteps are the first 64 jumps of the clock by more than 1 s against the flow of packets.
+	// ClockSteps are the first 64 jumps of the clock by more than 1 s that the traffic contradicts.
 	// Times before and after one are not compared.
 	ClockSteps []ClockStep
 	OutOfOrder uint64 // frames with a time before that of the previous frame, without clock steps
-	OneWay     bool   // requests need answers, and there are none between any two hosts
+	OneWay     bool   // there are requests that need answers, and no answers between any two hosts
 	Trimmed    uint64 // packets that a switch trimmed
 	RoCEv1     uint64 // packets of RoCEv1 (EtherType 0x8915), which are not analysed
 	// Unread counts frames that could be RoCE and were not decoded, by the header at which decoding

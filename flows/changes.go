@@ -21,10 +21,15 @@ func (t *Table) markTouched(s *stream) {
 }
 
 // Changes returns a snapshot of the changes since the last call, or since the table was made. It
-// contains the flows with new packets or answers, with the counts since then; First, Last, lives,
-// PSNs, the peak rate and the queue are those of the whole flow, and Mean is 0. Its cost grows with
-// the number of changed flows. Changes of a flow that was evicted meanwhile are counted in Evicted
-// only.
+// contains the flows with new packets or answers.
+//
+// Counts of packets, octets, messages, gaps and retransmissions, and the values of RTT and AfterCE,
+// are those since then. A count that fell, such as that of lost PSNs of which one turned out to be
+// late, is 0. Mean and Data.Mean are 0. All other fields, Outer and Evidence among them, are those of the whole
+// flow.
+//
+// The cost grows with the number of changed flows. Changes of a flow that was evicted meanwhile are
+// counted in Evicted only.
 func (t *Table) Changes() *Snapshot {
 	t.processWaiting()
 	if t.changes == nil {

@@ -63,7 +63,8 @@ type discards []Discards
 // reason [OtherReason], without a queue.
 const maxDiscards = 8
 
-// OtherReason is the reason of discards by queues and for reasons after the first 8 of a flow.
+// OtherReason is the reason in [Discards] for all packets of a flow after the first 8 combinations of a
+// queue and a reason. Such Discards have no queue.
 const OtherReason = "other"
 
 func (d *discards) count(at EgressQueue, reason string, now time.Time) {

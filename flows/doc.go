@@ -1,10 +1,14 @@
 // Package flows counts the events of every RoCEv2 flow: PSNs that were skipped, retransmissions
 // and their cause, marks, notifications and NAKs, and round trip times.
 //
-// A flow consists of the data of one direction: the requests and responses from a source to a
-// queue pair of a destination. Answers are matched to it once the queue pairs of both ends are known: from connection
-// management, from common PSNs of requests and responses, or from the DETH of a datagram.
-// Answers that cannot be matched are counted separately, never for the wrong flow.
+// A flow consists of the data of one direction: the requests and responses from a source to a queue
+// pair of a destination. Answers (ACKs, NAKs) and notifications (CNPs and messages of nodes) are
+// counted with the flow that they are about. This needs the queue pairs of both ends, which are known
+// from connection management, from PSNs that requests and answers have in common, from UDP source
+// ports if PSNs are not conclusive, or from the DETH of a datagram. Answers that cannot be matched are
+// counted separately, never for the wrong flow.
+//
+// A queue pair that is used again for a new connection continues its flow: the flow has several lives.
 //
 // A [Decoder] decodes the fields of a packet that a [Table] counts:
 //
@@ -24,8 +28,8 @@
 //		fmt.Println(f.FlowKey, f.PSN.NeverSeen(), f.Causes)
 //	}
 //
-// One pass over the packets is enough. Memory grows with the number of flows up to a limit, not
-// with packets; packets of a known flow allocate nothing.
+// One pass over the packets is enough. Memory grows with the number of flows up to
+// [Config.MaxFlows], not with packets; packets of a known flow allocate nothing.
 //
 // Experimental: this package may change in a minor release.
 package flows

@@ -13,24 +13,27 @@ import (
 // Evidence records frames, times and rates that show the history of a flow. [Evidence.Sign] returns
 // the frames by kind. See Config.Evidence.
 type Evidence struct {
-	Notifiers []Notifier // senders of notifications about the flow, the earliest first
-	Control   Control
+	Notifiers []Notifier // the first 4 senders of notifications about the flow, the earliest first
+	Control   Control    // reaction of the flow's rate to CNPs
 
-	// Shortest and longest time without requests before a retransmission after a timeout; 0 without
-	// one. AlreadyAcknowledged is the number of these retransmissions that a captured answer had
-	// covered before.
+	// MinTimeout and MaxTimeout are the shortest and the longest time without requests before a
+	// retransmission after a timeout, or 0 if there was none. AlreadyAcknowledged is the number of
+	// retransmissions after timeouts that an answer in the capture had covered before.
 	MinTimeout, MaxTimeout time.Duration
 	AlreadyAcknowledged    uint64
 
 	CNPDSCP uint64 // bit n: a CNP had DSCP n
 	CNPPCP  uint8  // bit n: a CNP had PCP n in its VLAN tag; 0 without tags
 
-	Episodes []Episode // the first times of congestion
-	// PortLoad is the rate of all captured packets to the receiver while some had CE, as a share of
-	// the rate of its port; 0 if unknown. It is meaningful at a capture point after the queue.
+	Episodes []Episode // the first 24 episodes of congestion
+	// PortLoad is the rate of all captured requests and responses to the receiver while some had CE, as a
+	// share of the rate of its port: near 1 if the port was busy, 0 if the share is unknown. The rate of
+	// the port is the highest one of three consecutive packets, so PortLoad is valid only at a capture
+	// point after the queue.
 	PortLoad float64
-	// LargestAnswered is the length in IP octets of the largest request that an answer covered, and
-	// LargestOpen that of the largest request after that.
+	// LargestAnswered is the length in IP octets of the largest request that an answer covered.
+	// LargestOpen is that of the largest request sent since, which no answer covers yet; 0 if there is
+	// none.
 	LargestAnswered, LargestOpen uint32
 
 	signs [signKinds]Sign
@@ -45,11 +48,11 @@ func (e *Evidence) Sign(k SignKind) *Sign {
 	return &e.signs[k]
 }
 
-// A Sign is an event with its number, its first and last frame, and their times.
+// A Sign counts the events of one kind, with the first and the last frame.
 type Sign struct {
-	Count        uint64
-	First, Last  uint64 // frame numbers; 0 if Count is 0
-	Since, Until time.Time
+	Count        uint64    // events
+	First, Last  uint64    // frame numbers; 0 if Count is 0
+	Since, Until time.Time // times of these frames; zero if Count is 0
 }
 
 // SignKind is the kind of a [Sign].
@@ -57,11 +60,11 @@ type SignKind uint8
 
 // The kinds of signs. All are packets of the flow, or answers that belong to it for certain.
 const (
-	SignRequest       SignKind = iota // requests, and responses that are data of the flow
-	SignNotECT                        // those without ECT
-	SignCE                            // those with CE
-	SignAnswer                        // responses, ACKs and NAKs, and requests for further responses
-	SignAnswerAfterCE                 // those after the first packet with CE
+	SignRequest       SignKind = iota // requests and responses of the flow
+	SignNotECT                        // requests and responses that are Not-ECT
+	SignCE                            // requests and responses that came with CE
+	SignAnswer                        // answers of the receiver, and its READs and ATOMICs
+	SignAnswerAfterCE                 // of these, those after the first packet with CE
 	SignNAK                           // NAKs with the code PSN sequence error
 	SignRNR                           // RNR NAKs
 	SignCNP                           // CNPs without a Fast CNP option
@@ -74,7 +77,7 @@ const (
 	SignAfterRNR
 	SignReadRest
 	SignRefused     // NAKs with other codes
-	SignWrongICRC   // requests with a wrong ICRC
+	SignWrongICRC   // requests and responses with a wrong ICRC
 	SignTrimmed     // packets that a switch trimmed
 	SignWrongAnswer // answers and notifications with a wrong ICRC
 	signKinds
@@ -176,7 +179,7 @@ type notifier struct {
 	minSpacing int64
 }
 
-// evidenceOf returns the evidence of a flow, or nil if none is kept or no request was seen.
+// evidenceOf returns the evidence of a flow, or nil if none is kept or no data was captured.
 func (t *Table) evidenceOf(f *flow) *evidence {
 	if f.evidence == 0 && (!t.config.Evidence || !f.hasData()) {
 		return nil
@@ -184,7 +187,7 @@ func (t *Table) evidenceOf(f *flow) *evidence {
 	return t.evidences.allocate(&f.evidence)
 }
 
-// recordRequest records a request.
+// recordRequest records a request or response.
 func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 	e.signs[SignRequest].addFrame(frame, at)
 	switch rocev2.ECN(p.effectiveClass() & 3) {

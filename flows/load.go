@@ -58,8 +58,8 @@ func (l *load) share() float64 {
 	return float64(l.markedOctets) / (float64(l.markedWindows) * float64(loadWindow) * l.fastest)
 }
 
-// An Episode is a time in which signs of congestion of a flow, marks and notifications, were at most
-// 100 µs apart.
+// An Episode is an interval in which signs of congestion of a flow (packets with CE, and notifications)
+// were at most 100 µs apart.
 type Episode struct {
 	Since, Until time.Time
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Outer counts the outermost IP headers of a flow's requests and responses that came in tunnels, below
-// the headers of any mirror.
+// Outer counts the requests and responses of a flow that came in tunnels, by their outermost IP header. The
+// headers of a mirror around it do not count.
 type Outer struct {
-	Packets  uint64
-	ECN      [4]uint64 // by ECN field of these headers
-	DSCP     uint64    // bit n: DSCP n was seen
-	Tunnels  []rocev2.Tunnel
-	CENotECT uint64 // packets with CE around a packet that is not ECN-capable, which RFC 6040 drops
+	Packets  uint64          // packets that came in tunnels
+	ECN      [4]uint64       // packets by ECN field of that header
+	DSCP     uint64          // bit n: DSCP n was seen
+	Tunnels  []rocev2.Tunnel // kinds of tunnels
+	CENotECT uint64          // packets with CE around a packet that is not ECN-capable, which RFC 6040 drops
 
 	marked uint64 // packets with CE only in outer headers
 	kinds  uint16 // bit n: rocev2.Tunnel n was seen

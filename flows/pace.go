@@ -2,31 +2,38 @@ package flows
 
 import "time"
 
-// Control describes the reaction of a flow's rate to CNPs, as seen at the capture point. The rate
-// before a CNP is that of the last 16 requests. The rate after it is that of the slowest 8 of the
-// next 32 requests, or up to the next CNP. Rates are those of IP packets. CNPs with fewer requests
-// before or after them are not judged.
+// Control describes the reaction of a flow's rate to CNPs (with or without a Fast CNP option), as seen at
+// the capture point. Rates are those of the IP packets of data, requests and responses, in bits per
+// second.
+//
+// The rate before a CNP is that of the last 16 packets of data. The next 32 of them, or those up to the
+// next CNP, form blocks of 8; the rate after the CNP is that of the slowest block. A CNP without a block
+// after it, or with fewer packets before it, is not judged.
 type Control struct {
-	Judged        uint64  // CNPs with or without a Fast CNP option
+	Judged        uint64  // CNPs with a known rate before and after them
 	Slowed        uint64  // judged CNPs after which the rate fell by at least 10 %
-	Before, After float64 // mean rates in bits per second over the judged CNPs
-	// Recovery counts the time from a rate cut until the rate reaches 90 % of its previous value,
-	// or is nil. Further CNPs meanwhile do not restart it.
+	Before, After float64 // mean rates before and after the judged CNPs
+	// Recovery has the times from a CNP after which the rate fell until the rate was at least 90 % of
+	// the rate before it, or is nil. Further CNPs meanwhile do not restart the time.
 	Recovery *Histogram
-	// Unheeded is the longest run of CNPs without a rate cut: each CNP at most 150 µs after the
-	// previous one, the rate never reduced by 15 %, and at the end at least 90 % of the initial
-	// rate and 80 % of the flow's maximum. It has at least 32 CNPs, and so many for its duration
-	// that even the slowest adapters, which raise α by the share of microseconds with a CNP, would
-	// reduce the rate by 30 %. If requests had CE, the capture point is after the queue and sees
-	// the rate at which the queue drains: such a run must last 10 ms, and CNPs may be 400 µs apart.
+	// Unheeded is the longest run of CNPs that did not slow the sender down:
+	//   - each CNP comes at most 150 µs after the previous one;
+	//   - the rate is always at least 100 Mbit/s, and never falls by 15 %;
+	//   - the rate at the end is at least 90 % of that at the beginning, and 80 % of the flow's maximum;
+	//   - there are at least 32 CNPs, and enough for the duration that even the slowest adapters, which
+	//     raise α by the share of microseconds with a CNP, would reduce the rate by 30 %.
+	//
+	// If data had CE, the capture point is after the queue and sees the rate at which the queue drains:
+	// the run then lasts at least 10 ms, and CNPs may be 400 µs apart.
 	Unheeded Sign
-	Rate     float64 // in bits per second at the end of that run
-	// Unanswered is a run like Unheeded, of marked requests, at most one in 50 µs, about which a
-	// receiver would have sent CNPs.
+	Rate     float64 // at the end of the run in Unheeded
+	// Unanswered is a run as in Unheeded, of packets with CE instead of CNPs, at most one in 50 µs: a
+	// receiver would have sent a CNP about each.
 	Unanswered Sign
-	// MarksJudged counts marks after which the rate is known for 200 µs, and MarksSlowed those of them
-	// after which the slowest 8 requests were at least 10 % slower. QuietJudged and QuietSlowed count
-	// times without marks and CNPs likewise, in which the rate varies for other reasons.
+	// MarksJudged counts packets with CE after which the rate is known for 200 µs and at least 32
+	// packets, and MarksSlowed those of them after which the slowest block was at least 10 % slower.
+	// QuietJudged and QuietSlowed count the same for times without CE and CNPs, which begin at least 400 µs
+	// after the last of them: they show that the rate falls for other reasons as well.
 	MarksJudged, MarksSlowed, QuietJudged, QuietSlowed uint64
 }
 

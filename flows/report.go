@@ -12,8 +12,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Flow is the report of one flow: the requests and responses of one direction and the answers about
-// them. It may consist of responses alone.
+// A Flow is the report of one flow: the requests and responses of one direction, and the answers and
+// notifications about them. It may consist of responses alone: then Requests.Packets is 0.
 type Flow struct {
 	rocev2.FlowKey
 	SrcQP     uint32
@@ -23,29 +23,30 @@ type Flow struct {
 	Responses   Responses
 	Outer       *Outer // nil if no packet came in a tunnel
 	Data        Data
-	First, Last time.Time // first request or response; last packet, data or answer
-	// Rate of IP packets in bits per second: mean from the first request to the last, and peak
-	// within 100 ms, or within the whole time if it is shorter. Both are 0 if there are fewer than
-	// three requests, or no time between them.
+	First, Last time.Time // first request or response; last request, response or answer
+	// Mean and Peak are rates of the IP packets of requests in bits per second: the mean from the first
+	// request to the last, and the highest within 100 ms, at least Mean. Both are 0 if there are fewer
+	// than three requests, or no time between them.
 	Mean, Peak float64
 
 	Sequenced bool // PSN, Causes and GaveUp are valid; false for UD and management
 	PSN       PSN
 	Causes    Retransmissions
 	GaveUp    *GaveUp // nil unless the sender gave up
-	Sampled   uint64  // Capture.Sampled
+	Sampled   uint64  // Capture.Sampled: about 1 packet in Sampled was captured; 0 if all were
 
 	Answers
-	Spacing time.Duration // shortest time between two CNPs; negative with fewer than two
+	Spacing time.Duration // shortest time between two CNPs, with or without a Fast CNP option; negative with fewer
 	AfterCE *Histogram    // time from the first CE mark since the previous CNP to a CNP; nil without values
 	RTT     *Histogram    // round trip time at the capture point; nil without values
-	// RTTFromRetransmitted is the number of values of RTT from requests that were sent as often as
-	// they were answered: each answer belongs to one copy.
+	// RTTFromRetransmitted is the number of values of RTT from retransmitted requests that were answered
+	// as often as they were sent: each answer belongs to one copy.
 	RTTFromRetransmitted uint64
 
-	Queue QueueDepth
+	Queue QueueDepth // deepest queue in IOAM traces of the flow's packets and of Fast CNPs about it
 
-	// MAC addresses of the last request, as captured; nil if it is not Ethernet.
+	// SrcMAC and DstMAC are the MAC addresses of the last request as captured, or nil if it is not
+	// Ethernet. In a flow of responses alone they are those of the last response.
 	SrcMAC, DstMAC net.HardwareAddr
 	// SharedPort is the number of other flows in the snapshot with the same source, destination and
 	// SrcPort, which ECMP puts on the same path. Management flows and flows with varying ports are
@@ -56,7 +57,8 @@ type Flow struct {
 }
 
 // Requests counts the requests of a flow, including retransmissions and requests with a wrong ICRC.
-// Message and Messages return the messages.
+// [Requests.Message] and [Requests.Messages] return the messages. In a flow of responses alone,
+// Transport, VLAN, PCP and SrcPort are those of the responses.
 type Requests struct {
 	Transport     bth.Transport
 	VLAN          uint16 // ID in the innermost tag; 0 without a tag
@@ -65,14 +67,14 @@ type Requests struct {
 	Varies        Varies
 	MTU           uint16    // path MTU in octets; 0 if unknown
 	DSCP          uint64    // bit n: DSCP n was seen
-	ECN           [4]uint64 // requests by ECN field
+	ECN           [4]uint64 // requests by ECN field of the innermost IP header
 	Packets       uint64
 	IPOctets      uint64 // from the length fields of IP
 	PayloadOctets uint64 // without padding
-	ICRCWrong     uint64
-	Truncated     uint64
+	ICRCWrong     uint64 // requests with a wrong ICRC
+	Truncated     uint64 // requests truncated by the snapshot length or a network device
 	Trimmed       uint64 // packets that a switch trimmed; not in Packets
-	FirstTrouble  uint64 // number of the first frame with a gap or a retransmission; 0 without
+	FirstTrouble  uint64 // number of the first frame after a gap or with a retransmission; 0 if there is none
 
 	messages [messageKinds]Messages
 }
@@ -111,20 +113,23 @@ type Messages struct {
 	Complete uint64 `json:"complete"`
 }
 
-// PSN counts the results of following a flow's PSNs.
+// PSN counts the results of following the PSNs of a flow's requests.
 type PSN struct {
-	First         uint32 `json:"first"` // lowest PSN of the first life
-	Last          uint32 `json:"last"`  // last PSN taken by a request
-	Lives         uint64 `json:"-"`     // number of times that the flow began: 1 plus one for each new connection
+	First uint32 `json:"first"` // lowest PSN of the first connection
+	Last  uint32 `json:"last"`  // last PSN taken by a request
+	// Lives is the number of connections: 1, and one more for each time that connection management or
+	// a PSN more than 65,536 from the expected one shows a new connection; 0 without requests.
+	Lives         uint64 `json:"-"`
 	Gaps          uint64 `json:"gaps"`
-	Missing       uint64 `json:"missing"` // skipped PSNs
+	Missing       uint64 `json:"missing"` // skipped PSNs, including those of Late
 	Late          uint64 `json:"late"`    // requests that filled a gap later
-	Retransmitted uint64 `json:"repeats"`
-	// copies made by the network, recognized by the IPv4 Identification; not retransmissions
+	Retransmitted uint64 `json:"repeats"` // retransmitted requests
+	// Copies are second packets that the sender did not send: copies by the network, recognized by the
+	// IPv4 Identification, or with Capture.EachTwice copies by the capture, over IPv6 as well.
 	Copies   uint64 `json:"copies"`
 	Unseen   uint64 `json:"unseen"`   // skipped PSNs that the receiver acknowledged: not captured
-	Lost     uint64 `json:"lost"`     // skipped PSNs that no answer covers, although one came after them
-	Unjudged uint64 `json:"unjudged"` // skipped PSNs after which no answer came
+	Lost     uint64 `json:"lost"`     // skipped PSNs not covered by an answer that came after later requests
+	Unjudged uint64 `json:"unjudged"` // skipped PSNs after which no answer came, or all if the capture is a sample
 }
 
 // NeverSeen returns the number of skipped PSNs that were not seen later.
@@ -162,7 +167,7 @@ func (r *Retransmissions) countCause(c RetransmissionCause) {
 	}
 }
 
-// QueueDepth is the deepest queue in IOAM traces.
+// QueueDepth is the depth of the deepest queue in IOAM traces. It is zero if Known is not set.
 type QueueDepth struct {
 	Node  uint64 `json:"node"`  // as returned by ioam.Node.ID
 	Depth uint32 `json:"depth"` // in the unit of the node; Linux writes octets
@@ -176,14 +181,15 @@ func (q *QueueDepth) raise(by QueueDepth) {
 	}
 }
 
-// Unpaired counts packets that could not be matched to a flow. The key is that of the packets
-// themselves.
+// Unpaired counts answers and notifications that could not be matched to a flow. Its FlowKey has their
+// own source, destination and queue pair.
 type Unpaired struct {
 	rocev2.FlowKey
 	WithQP bool // the packets have a queue pair number
 	Answers
-	// The CNPs among them without a Fast CNP option, NAKs that reject a request, RNR NAKs, and
-	// answers with a wrong ICRC; zero without Config.Evidence.
+	// CNP has the CNPs without a Fast CNP option, Refused the NAKs with another code than PSN sequence
+	// error, RNR the RNR NAKs, and WrongAnswer the answers with a wrong ICRC. All are zero without
+	// Config.Evidence.
 	CNP, Refused, RNR, WrongAnswer Sign
 }
 
@@ -197,10 +203,10 @@ type Link struct {
 	Rate       uint64                       // link rate in bits per second
 	// WithoutPriority is the number of PFC frames with a class enable vector of 0. They pause nothing.
 	WithoutPriority uint64
-	Assumed         bool // Config.LinkRate was 0, so Rate is an assumption
+	Assumed         bool // Config.LinkRate was 0, so Rate is assumed
 }
 
-// reportFlow returns the report of the flow of a stream that has requests.
+// reportFlow returns the report of the flow of a stream that has data.
 func (t *Table) reportFlow(s *stream) Flow {
 	f := &s.flow
 	out := Flow{
@@ -303,14 +309,14 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 		u.Refused, u.RNR, u.WrongAnswer = signs[refusedAnswer].toSign(), signs[rnrAnswer].toSign(),
 			signs[wrongAnswer].toSign()
 	}
-	// Notifications that name this flow, of which no request was seen.
+	// Notifications that name this flow, of which no data was captured.
 	if e := t.earlies.lookUp(s.early); e != nil && e.notified && !s.flow.hasData() {
 		add(&e.from, &s.settled)
 	}
 	return all
 }
 
-// hasOwner reports whether the answers in s belong to a flow with requests.
+// hasOwner reports whether the answers in s belong to a flow with data.
 func (t *Table) hasOwner(s *stream) bool {
 	about := t.ownerOf(s)
 	return about != nil && about.flow.hasData()
@@ -335,9 +341,10 @@ func (t *Table) reportLinks() (all []Link) {
 	return all
 }
 
-// Trouble returns a score that orders flows from worst to best: PSNs never seen, retransmissions,
-// NAKs, CE marks, notifications and wrong ICRCs. Reordered packets do not count, nor PSNs never seen in
-// a sample of the packets.
+// Trouble returns a score that orders flows from worst to best, 0 for a flow without trouble. It is the
+// number of PSNs never seen, retransmissions, trimmed packets, packets with CE, NAKs, notifications, and
+// packets with a wrong ICRC. Reordered packets do not count, nor PSNs never seen if the capture is a
+// sample.
 func (f *Flow) Trouble() uint64 {
 	missing, r := f.PSN.NeverSeen()+f.Responses.PSN.NeverSeen(), &f.Responses
 	if f.Sampled > 0 {

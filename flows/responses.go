@@ -9,13 +9,13 @@ import (
 // Responses counts the READ responses and ATOMIC Acknowledges that a queue pair sends to another:
 // data like its requests. Responses with a wrong ICRC are included.
 type Responses struct {
-	ECN           [4]uint64 // responses by ECN field
+	ECN           [4]uint64 // responses by ECN field of the innermost IP header
 	DSCP          uint64    // bit n: DSCP n was seen
 	Packets       uint64
 	IPOctets      uint64 // from the length fields of IP
 	PayloadOctets uint64 // without padding
-	ICRCWrong     uint64
-	Truncated     uint64
+	ICRCWrong     uint64 // responses with a wrong ICRC
+	Truncated     uint64 // responses truncated by the snapshot length or a network device
 	First, Last   time.Time
 	PSN           ResponsePSN
 }
@@ -25,11 +25,10 @@ type Responses struct {
 // begins with the first response seen.
 type ResponsePSN struct {
 	Gaps          uint64 `json:"gaps"`
-	Missing       uint64 `json:"missing"` // skipped PSNs
+	Missing       uint64 `json:"missing"` // skipped PSNs, including those of Late
 	Late          uint64 `json:"late"`    // responses that filled a gap later
-	Retransmitted uint64 `json:"repeats"`
-	// copies made by the network, recognized by the IPv4 Identification; not retransmissions
-	Copies uint64 `json:"copies"`
+	Retransmitted uint64 `json:"repeats"` // retransmitted responses
+	Copies        uint64 `json:"copies"`  // as PSN.Copies
 }
 
 // NeverSeen returns the number of skipped PSNs that were not seen later.
@@ -40,9 +39,10 @@ type Data struct {
 	Packets       uint64
 	IPOctets      uint64 // from the length fields of IP
 	PayloadOctets uint64 // without padding
-	CE            uint64
-	// Rate of IP packets in bits per second, as Flow.Mean and Flow.Peak for requests; multiplied by
-	// Flow.Sampled if the capture is a sample.
+	// CE is the number of packets that came with CE in any IP header and are ECN-capable (RFC 6040).
+	CE uint64
+	// Mean and Peak are rates of IP packets in bits per second, as Flow.Mean and Flow.Peak are of
+	// requests. They are multiplied by Flow.Sampled if the capture is a sample.
 	Mean, Peak float64
 }
 
@@ -140,8 +140,8 @@ func (t *Table) learnSource(s *stream) {
 	}
 }
 
-// recordAsker records a READ or an ATOMIC in s as a sign of life of the receiver of its partner's
-// responses, which are not acknowledged.
+// recordAsker records that the receiver of its partner's responses, which are not acknowledged, sent a
+// READ or an ATOMIC in s.
 func (t *Table) recordAsker(s *stream, frame uint64, at int64) {
 	if partner := t.partnerOf(s); t.config.Evidence && partner != nil && partner.flow.responses != 0 {
 		t.evidenceOf(&partner.flow).recordReceiver(frame, at)

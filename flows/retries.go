@@ -52,7 +52,8 @@ type lastRetry struct {
 	timeout int64  // time between the last two copies
 }
 
-// GaveUp describes a request that was retransmitted without an answer until the flow ended.
+// GaveUp describes a request that was retransmitted without an answer until the flow ended. The flow had
+// answers before, the last timeout was at least 8.192 µs, and the capture continues for twice as long.
 type GaveUp struct {
 	Frame   uint64 `json:"frame"`   // number of the frame with the last copy
 	Retries uint64 `json:"retries"` // copies after the first one

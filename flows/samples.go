@@ -192,10 +192,11 @@ func sumOrMost(a, b uint64) uint64 {
 	return sum
 }
 
-// Stats counts the packets given to Observe.
+// Stats returns the counts of the packets given to Observe and ObserveDiscard.
 func (s *Samples) Stats() Stats { return s.stats }
 
-// Refused returns the number of samples dropped because MaxFlows was reached.
+// Refused returns the number of packets that were not counted because the maximum number of queue pairs,
+// given to NewSamples, was reached.
 func (s *Samples) Refused() uint64 { return s.full }
 
 // Snapshot returns a copy of all counts, ordered by addresses and queue pairs.

@@ -10,15 +10,15 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Series describes a flow over time: bins, which are narrower for short flows and where the
-// trouble began, and marks with exact times. See Config.Series.
+// A Series describes a flow over time: counts in bins, which are narrower for short flows and where the
+// trouble began, and single events (marks) with exact times. See Config.Series.
 type Series struct {
-	Start        time.Time // start of the first bin: the first request
-	End          time.Time // time of the last event in a bin
-	Bins         []Bin     // adjacent
-	Marks        []Mark    // the first ones; marks of answers are added once their flow is known
-	DroppedMarks uint64    // marks beyond the limit; the bins count their events
-	Nodes        []NodeSeries
+	Start        time.Time    // start of the first bin: the first request or response
+	End          time.Time    // time of the last event in a bin
+	Bins         []Bin        // adjacent bins in order of time
+	Marks        []Mark       // the first 128 marks, at most half of them answers, which need a known flow
+	DroppedMarks uint64       // further marks; the bins count their events
+	Nodes        []NodeSeries // queue depths of the first 6 nodes in IOAM traces
 }
 
 // A Mark is an event of a request or an answer.
@@ -28,9 +28,9 @@ type Mark struct {
 	NAK   bth.NAKCode         // for MarkNAK
 	Frame uint64
 	Time  time.Time
-	PSN   uint32 // first skipped PSN of a gap, PSN in a NAK, 0 for notifications
-	Count uint32 // skipped PSNs; consecutive retransmissions; else 1
-	Line  int64  // distance of PSN from the first request of the life
+	PSN   uint32 // PSN of the request, first skipped PSN of a gap, or PSN in a NAK; 0 for notifications
+	Count uint32 // skipped PSNs of a gap, or consecutive retransmissions; otherwise 1
+	Line  int64  // distance of PSN from that of the first request of the connection
 }
 
 // MarkKind is the kind of a mark.
@@ -41,7 +41,7 @@ const (
 	MarkGap            MarkKind = iota // PSNs were skipped
 	MarkLate                           // a request filled a gap
 	MarkRetransmission                 // a request was retransmitted
-	MarkLife                           // a new life began
+	MarkLife                           // a new connection began; see PSN.Lives
 	MarkNAK                            // a NAK
 	MarkRNR                            // an RNR NAK
 	MarkCNP                            // a CNP without a Fast CNP option
@@ -385,7 +385,7 @@ func (q *queues) mergeBins(bins int) {
 	}
 }
 
-// seriesOf returns the series of a flow, or nil if none is kept or no request was seen.
+// seriesOf returns the series of a flow, or nil if none is kept or no data was captured.
 func (t *Table) seriesOf(f *flow) *series {
 	if f.series == 0 {
 		if !t.config.Series || !f.hasData() {

@@ -10,14 +10,15 @@ import (
 // A Snapshot is a copy of a table's reports at one time.
 type Snapshot struct {
 	Flows    []Flow     // by addresses and queue pair
-	Unpaired []Unpaired // likewise, those without a queue pair first
-	Links    []Link     // by source address
+	Unpaired []Unpaired // by addresses and queue pair, those without a queue pair first
+	Links    []Link     // by source MAC address
 	Evicted  Evicted
 	Stats    Stats
 	Capture  Capture
 }
 
-// Snapshot returns the reports of all flows with requests, unmatched answers and links.
+// Snapshot returns the reports of all flows with requests or responses, of unmatched answers, and of
+// links.
 func (t *Table) Snapshot() *Snapshot {
 	t.processWaiting()
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}

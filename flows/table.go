@@ -10,26 +10,32 @@ import (
 // Config configures a [Table]. The zero value has the defaults.
 type Config struct {
 	// MaxFlows is the maximum number of flows, 131,072 if 0 and at least 2. Answers without
-	// requests in the same direction count as a flow. A flow takes 1 KB, 3.5 KB with consecutive
-	// requests, 3 KB more with READs or ATOMICs, 1 KB with responses, 5.5 KB after a timeout, and 5 KB
-	// more for each of its two time distributions.
+	// requests in the same direction count as a flow. By the size of the structures a flow takes
+	// 1.5 KB, and more with:
+	//   - a second request, or an answer: 2.4 KB
+	//   - READs or ATOMICs: 3 KB
+	//   - responses to the READs and ATOMICs of the other end: 1 KB
+	//   - a retransmission after a timeout: 5.1 KB
+	//   - round trip times, and times from CE to a CNP: 4.6 KB for each of the two distributions
 	MaxFlows int
 	// Shards divides the flows between several tables that observe the same packets. This table
-	// keeps the address pairs of shard number Shard, from 0 to Shards-1. Together they report the
-	// same as a single table, except that an Unpaired about several address pairs may be divided as
-	// well. With 0 or 1 Shards nothing is divided.
+	// keeps the address pairs of shard number Shard, from 0 to Shards-1. Together the tables report
+	// the same as a single one, except that the counts of an Unpaired may be divided between them.
+	// With 0 or 1 Shards nothing is divided.
 	Shard, Shards int
 	// Seed is qpmap.Config.Seed: with a nonzero seed the same packets give the same results.
 	Seed uint64
 	// LinkRate is the rate in bits per second of the links with PFC or PAUSE frames. If it is 0,
 	// 100 Gbit/s is assumed, and Link.Assumed is set.
 	LinkRate uint64
-	// Series keeps the history of each flow for [Table.Series], and of all flows for [Table.Totals]
-	// and [Table.Pauses]. It takes 17 KB more for each flow and 25 KB with trouble, up to 450 MB;
-	// then 3 KB.
+	// Series keeps the history of each flow for [Table.Series], of all flows together for
+	// [Table.Totals], and of links for [Table.Pauses]. It takes 17 KB more for each flow, 25 KB more
+	// for a flow with trouble, and 8 KB more for a flow with queue depths, up to 450 MB in all. Each
+	// further flow takes 3 KB and has fewer bins.
 	Series bool
-	// Evidence keeps frame numbers for Flow.Evidence. It takes 1.7 KB more for each flow, and 2 KB
-	// more if a CNP slowed it down.
+	// Evidence keeps frames, times and rates for Flow.Evidence. By the size of the structures it takes
+	// 2 KB more for each flow, 0.4 KB more with marks or notifications, and 4.6 KB more if the flow
+	// recovered from a CNP that slowed it down.
 	Evidence bool
 }
 
@@ -84,18 +90,18 @@ type Table struct {
 	stats   Stats
 }
 
-// Stats counts the packets given to a [Table].
+// Stats counts the packets given to a [Table] or to [Samples].
 type Stats struct {
 	Packets    uint64 // all packets
 	Others     uint64 // packets that are neither RoCEv2 nor a message of one of the drafts
 	Broken     uint64 // invalid RoCEv2 packets and messages
 	DroppedPFC uint64 // PFC frames dropped because of too many source addresses
-	// Unlearned counts packets that were not used to learn queue pairs because the tables were full, which grow up to a
-	// multiple of Config.MaxFlows. Flows may lack a source queue pair because of that.
+	// Unlearned counts packets that were not used to learn queue pairs because the tables for that were
+	// full: they grow up to a multiple of Config.MaxFlows. Flows may lack a source queue pair then.
 	Unlearned uint64
 	// Truncated counts packets that lack required fields because of the snapshot length. Packets with a
-	// complete BTH are counted in their flows nevertheless. SnapLength is the snapshot length that
-	// all of them would have needed, in octets; 0 if none was truncated.
+	// complete BTH are counted in their flows nevertheless. SnapLength is the length in octets that is
+	// sufficient for all of them; 0 if there are none.
 	Truncated  uint64
 	SnapLength int
 }
@@ -123,7 +129,7 @@ func New(c Config) *Table {
 	}
 }
 
-// Stats counts the packets observed so far.
+// Stats returns the counts of the packets observed so far.
 func (t *Table) Stats() Stats {
 	t.processWaiting()
 	s, learned := t.stats, t.pairs.Stats()
@@ -132,8 +138,8 @@ func (t *Table) Stats() Stats {
 }
 
 // Observe records a packet with its frame number and capture time. Packets must be in capture
-// order, but times may step back. Up to 4,096 packets are kept and recorded later, until the
-// properties of the capture are known; all methods that report include them.
+// order, but times may step back. Up to 4,096 packets are kept until the properties of the capture
+// are known, and recorded then. Every method that reports records them first.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	at, c := unixNano(now), &t.capture
 	if p.cutTo|uint32(p.unread) != 0 {

@@ -20,9 +20,9 @@ var discardNext = map[string]string{
 	"":            "Look up the reason in the manual of the switch.",
 }
 
-// ExplainDiscards returns a verdict for each queue and reason of discarded packets, most packets
-// first. The evidence is the report of the switch itself; other explanations are not possible. A
-// Verdict has no Frames, because the reports are no frames of the flows.
+// ExplainDiscards returns a verdict for each queue and reason of discarded packets, most packets first,
+// from the results of [flows.Samples.Snapshot]. The switch is the party, because it reported the
+// discards itself. The verdicts have no Frames, because the reports are not frames of the flows.
 func ExplainDiscards(all []flows.Sampled) []Verdict {
 	type group struct {
 		at     flows.EgressQueue

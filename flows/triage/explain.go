@@ -25,10 +25,10 @@ type rule struct {
 	needsAll bool
 }
 
-// Explain returns the verdicts about a snapshot: causes before symptoms, and those that affect the
-// most octets first; verdicts about a link come before all others. It returns none without
-// Config.Evidence, or if the table has evicted flows (Snapshot.Evicted), because those may have been
-// counter-evidence.
+// Explain returns the verdicts about a snapshot. Verdicts about a link come first, then causes, then
+// symptoms, and in each group those that affect the most octets. Without [flows.Config.Evidence] it
+// returns verdicts about links only. It returns none if the table has evicted flows (Snapshot.Evicted),
+// because these could have excluded a cause.
 func Explain(s *flows.Snapshot) []Verdict {
 	if s.Evicted.Flows > 0 {
 		return nil

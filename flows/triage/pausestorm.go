@@ -37,10 +37,11 @@ func (s *storm) isEndless(end time.Time) bool {
 
 // findPauseStorm finds MAC addresses that pause a link for a long time.
 //
-// Evidence: PFC or PAUSE frames that stop a priority for at least 500 µs in all, and for a fifth
-// of the time from the first XOFF to the last.
+// Evidence: at least five PFC or PAUSE frames that pause a priority for at least 500 µs in all, and for a
+// fifth of the time from the first XOFF to the last.
 //
-// A pause without interruption and without an XON until the end of the capture is an endless pause.
+// A pause of at least 20 ms without an interruption and without an XON until the end of the capture is an
+// endless pause.
 //
 // A paused switch pauses its neighbors, so the address is named only if it is that of a host that
 // sends: the source of the flows of one address. If several addresses pause like that, all are

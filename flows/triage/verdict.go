@@ -19,28 +19,30 @@ type Verdict struct {
 	// symptom may have none.
 	Suspects []string
 	Excluded []string // explanations that the evidence rules out
-	// Flows are the affected flows by addresses and queue pair. A verdict about a link has none.
+	// Flows are the affected flows by addresses and queue pair. A verdict about a link has only those whose
+	// packets congested a path after the pause; one about unmatched answers has none.
 	Flows        []rocev2.FlowKey
-	Joined       int       // findings with the same cause that this verdict joins, at least 1
+	Joined       int       // number of findings that this verdict joins, at least 1
 	Octets       uint64    // IP octets of the data of Flows
-	Since, Until time.Time // time of the evidence
-	Text         string    // one or two sentences: the event and its evidence
-	Next         string    // one sentence: the next step
+	Since, Until time.Time // times of the first and the last evidence
+	Text         string    // sentences: the event, its evidence, and the conclusion
+	Next         string    // the next step, in one or two sentences
 	Frames       []Frame   // evidence in capture order; a selection if there are many
-	Filter       string    // Wireshark display filter for Frames and similar ones
+	Filter       string    // Wireshark display filter for Frames and similar frames
 }
 
-// A Frame is a piece of evidence: a frame number and a description such as "CE".
+// A Frame is a piece of evidence: a frame number and a description.
 type Frame struct {
-	Number uint64
-	What   string
+	Number uint64 // as given to flows.Table.Observe
+	What   string // description such as "CE"
 }
 
 // Cause is the kind of a verdict.
 type Cause uint8
 
-// The causes, in the order of the verdicts. Those from CauseLost on are symptoms without a known
-// cause; a flow has them only if no other cause explains them.
+// The causes. Those from CauseLost on are symptoms: the evidence shows the event, but not its cause.
+// CauseLost, CauseRetransmitted and CauseCongested are not reported for flows of which another verdict
+// explains the event.
 const (
 	CausePauseStorm     Cause = iota // a link was paused for a long time
 	CauseIncast                      // several senders sent to one receiver at the same time
@@ -55,7 +57,7 @@ const (
 	CauseTimedOut                    // a sender's retransmission timer expired
 	CauseReordered                   // packets were reordered and none was lost
 	CauseDiscarded                   // a switch reported that it discarded packets
-	CauseEndlessPause                // a pause did not end within the capture
+	CauseEndlessPause                // a pause of at least 20 ms did not end within the capture
 	CauseWrongICRC                   // all answers or notifications of one kind from a host have a wrong ICRC
 	CauseMTU                         // packets above a size do not get through
 	CausePathDown                    // all flows between two hosts became silent together
@@ -65,12 +67,12 @@ const (
 	CauseRetransmitted               // packets were retransmitted, and no packet is known to be lost
 	CauseCongested                   // packets were marked, or notifications were sent
 	CauseRefused                     // a receiver rejected requests
-	CauseCorrupt                     // packets had a wrong ICRC
+	CauseCorrupt                     // requests had a wrong ICRC
 	CauseNotCaptured                 // packets reached the receiver and were not captured
 	noCause
 )
 
-// Causes returns all causes.
+// Causes returns all causes, including the symptoms.
 func Causes() (all []Cause) {
 	for c := range noCause {
 		all = append(all, c)
@@ -84,10 +86,10 @@ var causeNames = [noCause]string{"pause storm", "incast", "one path", "no CNP", 
 	"congestion",
 	"refused", "corrupt", "not captured"}
 
-// String returns the name of the cause, which is also its JSON value.
+// String returns the name of the cause, such as "no CNP", which is also its JSON value.
 func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }
 
-// IsSymptom reports whether c describes an observation without its cause.
+// IsSymptom reports whether c is an event of which the cause is unknown.
 func (c Cause) IsSymptom() bool { return c >= CauseLost }
 
 // isAboutLink reports whether verdicts with c are about a link and all its flows.
