@@ -14,7 +14,7 @@ type Answers struct {
 	ACKs     uint64 // Acknowledge packets with an ACK syndrome
 	RNRNAKs  uint64 // RNR NAKs (receiver not ready)
 	CNPs     uint64 // CNPs without a Fast CNP option
-	FastCNPs uint64 // CNPs with a Fast CNP option, or with an unknown option that a host must not skip (D2)
+	FastCNPs uint64 // CNPs with a Fast CNP option, or with an unknown option that a host must not skip
 	PPFC     uint64 // PPFC notifications
 	FCN      uint64 // FCNs, sent to the ingress PE of the flow
 	Proxy    uint64 // messages sent to a proxy of the sender
@@ -23,8 +23,8 @@ type Answers struct {
 	// converts to a time. In Changes, they are those of the whole flow.
 	RNRTimers uint32
 
-	// Wrong counts answers that their receiver dropped because of a wrong ICRC, or for FCN and
-	// Proxy a wrong UDP checksum. They count nowhere else.
+	// Wrong counts answers with a wrong ICRC or UDP checksum, which their receiver dropped. They count
+	// nowhere else. Answers that the capture truncated cannot be verified and count as valid.
 	Wrong WrongAnswers
 
 	naks [bth.NAKInvalidRDRequest + 1]uint64 // by bth.NAKCode
@@ -39,7 +39,8 @@ func (a *Answers) counters() [20]*uint64 {
 		&a.Proxy, &w.ACKs, &w.NAKs, &w.RNRNAKs, &w.CNPs, &w.FastCNPs, &w.PPFC, &w.FCN, &w.Proxy}
 }
 
-// WrongAnswers counts answers that cannot be believed, by kind as in [Answers]. NAKs have all codes.
+// WrongAnswers counts answers with a wrong ICRC, or for FCN and Proxy a wrong UDP checksum, by kind as in
+// [Answers]. NAKs have all codes.
 type WrongAnswers struct {
 	ACKs     uint64 `json:"acks"`
 	NAKs     uint64 `json:"naks"`
