@@ -32,9 +32,9 @@ var clockBasisNames = [...]string{"no", "one way", "both ways"}
 // String returns "no", "one way" or "both ways".
 func (k ClockBasis) String() string { return enumtext.Name(k, clockBasisNames[:], "Known") }
 
-// Clocks estimates the clock offset from the delays of both directions. A packet from A to B must
-// reach B later, and one from B to A earlier; the offset is taken from the pair of addresses with
-// the most packets.
+// Clocks estimates the clock offset from the delays of both directions: a packet from A to B is at B
+// later than at A, and one from B to A earlier. The offset is that of the pair of addresses with the
+// most packets.
 func (c *Comparison) Clocks() (clocks Clocks) {
 	type direction struct{ src, dst [16]byte }
 	type delays struct {

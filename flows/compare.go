@@ -40,11 +40,11 @@ const DefaultWindow = 1 << 17
 // Two packets match if source, destination, queue pair, PSN, opcode and, over IPv4, Identification
 // are equal. The ICRC covers these fields, so they do not change on the way. If the Identifications
 // of a flow vary, they distinguish retransmissions by the sender from copies made by the network.
-// Otherwise, and over IPv6, equal packets are matched in order, and as long as the two points have
-// different numbers of them, no delay is measured, because the lost one is unknown.
+// Otherwise, and over IPv6, several equal packets are matched in order. If one point has more of them,
+// it is unknown which one was lost, and no delay is derived from them.
 //
-// Feed it packets of both points alternately, as [Comparison.Next] asks. The clocks of the points
-// need not agree.
+// Give it packets of both points alternately, as [Comparison.Next] asks, and call [Comparison.Finish]
+// after the last one. The clocks of the points need not agree.
 type Comparison struct {
 	window   uint64
 	maxFlows int
@@ -72,8 +72,8 @@ func NewComparison(config ComparisonConfig) *Comparison {
 }
 
 // Next returns the point that should supply the next packet: the one with fewer unmatched packets.
-// The points alternate if the numbers are equal, or if half a window is unmatched at both, because
-// a point that runs further ahead would lose packets before their counterparts arrive.
+// The points alternate if the numbers are equal, or if half a window is unmatched at both: otherwise
+// packets of one point would leave the window before their counterparts are read.
 func (c *Comparison) Next() Point {
 	limit := max(c.window/2, 1)
 	switch a, b := min(c.sides[PointA].waiting, limit), min(c.sides[PointB].waiting, limit); {
@@ -161,7 +161,7 @@ func (k *groupKey) hash(seed uint64) uint64 {
 // do not tell. Retransmissions take longer.
 const copyTime = int64(10 * time.Microsecond)
 
-// Observe records a packet captured at a point.
+// Observe records a packet captured at a point, with its time by the clock of that point.
 func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	c.turn = at
 	if p.kind < requestKind || p.kind > ppfcKind {

@@ -8,21 +8,21 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Compared is the comparison result of one flow: all packets with its addresses and DestQP, which
-// are requests, answers and CNPs.
+// Compared is the comparison result of one flow: all packets from its source to its destination and
+// DestQP. These are requests, and answers and CNPs about the other direction.
 type Compared struct {
 	rocev2.FlowKey
 	Packets    [2]uint64 // by point
 	Same       uint64    // packets captured at both points
 	Lost       uint64    // packets captured at A only
-	Outside    uint64    // lost packets from before B's first packet or after its last
+	Outside    uint64    // packets of Lost from before B's first packet or after its last
 	Added      uint64    // packets captured at B only, including those lost on the way from B to A
-	Duplicated [2]uint64 // copies made by the network, by the point that has more of them
-	DSCP, ECN  Rewrites
-	Delay      Delays // from A to B, by the clocks of the points
+	Duplicated [2]uint64 // copies made by the network, counted for the point that has more of them
+	DSCP, ECN  Rewrites  // changes of the DSCP, and of the ECN in effect (RFC 6040)
+	Delay      Delays    // from A to B, by the clocks of the points
 }
 
-// Rewrites counts changes of a field by its values at A and B.
+// Rewrites counts packets of which a field changed, by its values at A and at B.
 type Rewrites map[[2]uint8]uint64
 
 func (c *Rewrites) addChange(from, to uint8, n uint64) {
@@ -142,7 +142,8 @@ func (f *Compared) countChanges() uint64 {
 	return f.Lost + f.Added + f.Duplicated[PointA] + f.Duplicated[PointB] + f.DSCP.sumChanges() + f.ECN.sumChanges()
 }
 
-// Total returns the sum of all flows, without Delay: packets of both directions are included.
+// Total returns the sum of all flows, evicted ones included. It has no Delay, because
+// the clock offset is in the delays of the two directions with opposite signs.
 func (c *Comparison) Total() Compared {
 	var total Compared
 	total.addCounts(&c.evicted.Compared)
