@@ -60,7 +60,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// streamOfNotice returns the stream of the flow named by a message, or nil if it has no requests.
+// streamOfNotice returns the stream of the flow named by a message, or nil if it has no data.
 func (t *Table) streamOfNotice(p *Packet, about *key) *stream {
 	if s := t.findStream(about); s != nil && s.flow.hasData() {
 		return s

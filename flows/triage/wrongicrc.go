@@ -28,10 +28,10 @@ type wrongCount struct {
 
 // findWrongICRC finds hosts that compute the ICRC of their answers or notifications incorrectly.
 //
-// Evidence: all answers of one kind from one source have a wrong ICRC, which the capture shows because
-// they are whole. Hosts drop them, so they have no effect; the hosts that drop them are not at
-// fault. A link that corrupts packets does not corrupt all of one kind and no other, so this is no
-// [CauseCorrupt].
+// Evidence: all answers of one kind from one source (ACKs, NAKs, RNR NAKs, CNPs or Fast CNPs) have a wrong
+// ICRC. The capture shows it only in complete packets. Hosts drop such packets, so they have no effect;
+// the hosts that drop them are not at fault. A link that corrupts packets does not corrupt all of one
+// kind and no other, so this is not [CauseCorrupt].
 func findWrongICRC(v *view) {
 	counts := map[answerKind]*wrongCount{}
 	var order []answerKind
