@@ -36,7 +36,7 @@ type Flow struct {
 	Sampled   uint64  // Capture.Sampled: about 1 packet in Sampled was captured; 0 if all were
 
 	Answers
-	Spacing time.Duration // shortest time between two CNPs, with or without a Fast CNP option; negative with fewer
+	Spacing time.Duration // shortest time between two CNPs of any kind; negative with fewer than two
 	AfterCE *Histogram    // time from the first CE mark since the previous CNP to a CNP; nil without values
 	RTT     *Histogram    // round trip time at the capture point; nil without values
 	// RTTFromRetransmitted is the number of values of RTT from retransmitted requests that were answered
