@@ -40,7 +40,8 @@
 //	                  are charged
 //	MaxFlows, …       the number of entries of a table; 0 stands for the default. A full table evicts an old entry
 //	Seed              the seed of the hash tables, so that an attacker cannot choose keys that collide, and of the
-//	                  labels of an ingress PE. 0 stands for a random seed, drawn when the role is first enabled
+//	                  flow labels of an ingress PE and of Fast CNPs. It should be secret, and cannot change once the
+//	                  role was enabled. 0 stands for a random seed, drawn when the role is first enabled
 //
 // By default there is no limit. A message that one limit rejects is not charged
 // to the others.

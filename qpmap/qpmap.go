@@ -1,64 +1,73 @@
 // Package qpmap learns from passing traffic which queue pairs belong together.
 //
-// A data packet names the receiver's queue pair. A CNP must name the sender's, which
-// only datagrams (UD) carry. So a proxy, an ingress PE, and every other node that sends
-// CNPs on behalf of a receiver or keeps account of flows, has to learn it. The ways, the
-// most trusted first:
+// A data packet names the receiver's queue pair, but a CNP must name the sender's, which only datagrams (UD) carry. So
+// each node that sends CNPs on behalf of a receiver, such as a proxy or an ingress PE, and each program that keeps
+// statistics of flows has to learn it. A [Map] uses this evidence, the most trusted first:
 //
-//   - Given: told by the operator, with [Map.Add].
-//   - CM: a REQ and the REP that answers it name both queue pairs (package cm).
-//     A DREQ, a REJ or a DREP with the addresses and communication ids of the
-//     exchange ends the pair.
-//   - Votes: a response from B to A with DestQP a and PSN p is a vote for a as the
-//     source queue pair of the flow from A to B that has just used p. Three votes
-//     for different PSNs make a pair if no other candidate has more than half as
-//     many; see [Config].
-//   - UD: the DETH of the flow's last packet, unless it is a stray in a connection that is in use.
+//   - Given: a pair that the operator adds with [Map.Add].
+//   - CM: a REQ and the REP that answers it name both queue pairs (package cm). A DREQ, a REJ or a DREP with the
+//     addresses and communication ids of the exchange ends the pair.
+//   - Votes: a response from B to A with DestQP a and PSN p is a vote that a is the source queue pair of the flow from
+//     A to B that used p within the last second, or up to a minute if packets are seconds apart. Three votes for
+//     different PSNs make a pair if no other candidate has more than half as many; see [Config].
+//   - UD: the DETH of the flow's last packet. It is ignored if the receiver's queue pair has a connection with the
+//     same host that was active within the last second.
+//
+// The pairs of both directions of a connection are learned together.
 //
 // # When there is no pair
 //
-// A wrong pair is worse than none, so contradictory evidence gives none. Votes must win in both
-// directions: among all queue pairs that could be the flow's source, and among all flows that could
-// have the queue pair as their source. So flows that use the same PSNs at the same time tie, and
-// have no pair. UC has no responses and so no votes. If more than four flows have used a PSN, its
-// responses are no votes, and if more than four queue pairs could be the source, a pair needs twice
-// as many votes as any of them may have. The pairs of both directions of a connection are learned
-// together. "Has just used" means within a second, or up to a minute where packets are seconds
-// apart. The UDP source port counts only if [Config] selects it.
+// A wrong pair is worse than none, so contradictory evidence gives none:
+//
+//   - Votes must win in both directions: among all queue pairs that could be the flow's source, and among all flows
+//     that could have the queue pair as their source. So flows that use the same PSNs at the same time tie, and have
+//     no pair.
+//   - If more than four flows have used a PSN, the responses with this PSN are no votes.
+//   - If more than four queue pairs could be the source, a pair needs twice as many votes as any of them may have had.
+//   - UC has no responses, and so no votes.
+//   - The UDP source port decides a tie only with Config.Ports.
+//   - Datagrams of two source queue pairs within Config.Idle are ambiguous.
 //
 // # Lives
 //
-// Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of requests with
-// consecutive PSNs. It includes any number of retransmissions, and gaps of up to 2,048 packets that
-// the capture lost. It also includes responses with the PSN of a recent request, or of one in an
-// uninterrupted run of requests. A READ uses millions of PSNs that no request shows: of these,
-// responses and retransmissions belong to the life up to 2,048 after the last response. For a
-// packet outside the life the sender is not known ([ErrUnknown]); the next packet in the life has
-// the pair again.
+// Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of requests with consecutive PSNs. These
+// packets belong to a life:
 //
-// A new life replaces the old one only when it has been answered and the old one has been silent
-// for a second, was ended by CM, or was answered less often than the new one since the new one
-// began. Until then both are kept, and the window of PSNs decides to which one a packet belongs. UC
-// has no answers: there the new life takes the place of the old one when it has had 16 requests and
-// the old one has been silent for a second. So an attacker outside the path can neither displace a
-// connection by forged CM messages, data and answers, nor make it unknown: it has to guess PSNs, and
-// wrong guesses belong to other lives. If two exchanges announce the same first PSN, neither is
-// believed until answers decide.
+//   - requests in order, any number of retransmissions, and requests after up to 2,048 packets that were not captured
+//   - responses with the PSN of a recent request, or of one in an uninterrupted run of requests
+//   - responses and retransmissions within the PSNs of a READ, of which it uses up to millions, at most 2,048 after
+//     the last response
 //
-// A life without CM messages that begins among the PSNs of the previous one is recognized only by
-// its responses. If two connections between the same hosts use the same PSNs, the capture has lost
-// packets of them, and an attacker forges more connections of the same queue pairs, a Map can
-// believe the wrong one of the two for a while.
+// For any other packet the sender is not known ([ErrUnknown]); the next packet in the life has the pair again.
+//
+// A new life replaces the old one only when it has been answered, and one of these holds for the old one:
+//
+//   - it has been silent for a second
+//   - CM ended it
+//   - it has fewer answers than the new one has had since the last of them
+//
+// Until then both are kept, and the PSN of a packet decides to which one it belongs. UC has no answers: there the new
+// life takes the place of the old one when it has had 16 requests and the old one has been silent for a second.
+//
+// So an attacker off the path can neither displace a connection by forged CM messages, data and answers, nor make it
+// unknown: it has to guess PSNs, and packets with wrong guesses belong to other lives. If two exchanges announce the
+// same first PSN, neither is believed until answers decide.
+//
+// There are two limits. A life without CM messages that begins among the PSNs of the previous one is recognized only by
+// its responses. And if two connections between the same hosts use the same PSNs, packets of them were not captured,
+// and an attacker forges more connections of the same queue pairs, a Map can believe the wrong one of the two for a
+// while.
 //
 // # Time and memory
 //
-// Time is an argument, and may jump back. Entries that no packet has used for
-// Config.Idle are forgotten, the pairs of both directions of a connection together.
-// [New] allocates all memory, 43 MB with the defaults and 632 bytes for each further
-// pair, or with Config.Grow it is allocated as needed. A full table evicts the pair used
-// longest ago, first among those that no data has confirmed; never one that is given,
-// or is confirmed and in use. If MaxOpen flows have votes but no pair yet, further flows
-// have to wait until these have one; Stats.Unlearned counts their packets.
+// Time is an argument, and may jump back. Entries that no packet has used for Config.Idle are forgotten, the pairs of
+// both directions of a connection together. [New] allocates all memory, 43 MB with the defaults and 632 bytes for each
+// further pair; with Config.Grow memory is allocated as needed.
+//
+// A full table evicts the pair that was used longest ago, first among those that no data has confirmed. It never evicts
+// a pair that is given, or is confirmed and in use. If Config.MaxOpen flows have votes but no pair yet, another flow is
+// learned only when one of them gets its pair or is idle, or instead of a random one, once in about 256 packets;
+// Stats.Unlearned counts the other packets and these evictions.
 //
 // A Map is not safe for concurrent use: use one for each core.
 //
@@ -81,7 +90,7 @@ import (
 var (
 	ErrUnknown   = wireerr.New("qpmap", "source queue pair", "not known")
 	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", "more than one is possible")
-	// ErrFull: Add has no room for more, so a program that restores saved pairs stops here.
+	// ErrFull: the table has no room for another pair. A program that restores saved pairs can stop there.
 	ErrFull = wireerr.New("qpmap", "table of pairs", "full of pairs that are given or in use")
 )
 
@@ -89,14 +98,40 @@ var errQPRange = wireerr.New("qpmap", "queue pair", "over 0xffffff, more than 24
 
 // The types of a Map's configuration, contents and counters.
 type (
-	// Config has the limits of a Map and the rules of its elections: MaxPairs, MaxPending and MaxOpen entries, Idle,
-	// MinVotes and Ratio, Ports, Grow and Seed. Zero fields stand for the defaults.
+	// Config has the limits of a Map and its rules for votes. Zero fields stand for the defaults:
+	//
+	//	MaxPairs    pairs, one for each direction of a connection: 65,536
+	//	MaxPending  CM exchanges: 4,096
+	//	MaxOpen     flows without a pair: MaxPairs
+	//	Idle        time without a packet after which an entry is forgotten: 10 minutes
+	//	MinVotes    votes that a pair needs: 3
+	//	Ratio       votes of a pair for each vote of the next candidate: 2
+	//	Ports       whether the UDP source port decides votes that tie: false. Many hosts use one port in both
+	//	            directions of a connection, but not all, so such a pair is no proof
+	//	Grow        whether memory is allocated as needed instead of in New: false
+	//	Seed        seed of the hash table of requests; by default a random one, which attackers cannot guess. With
+	//	            the same seed the same packets give the same pairs
 	Config = qplearn.Config
-	// Stats are the counters of a Map: entries now, pairs learned by basis, pairs ended, replaced, expired and evicted,
-	// and CM messages not believed.
+	// Stats are the counters of a Map:
+	//
+	//	Pairs, Pending, Open  current entries: pairs, CM exchanges, flows without a pair
+	//	CM, Votes, UD, Ports  pairs learned, by basis
+	//	Ended                 pairs ended by CM
+	//	NewLives              pairs replaced by a new connection of their queue pairs
+	//	Expired, Evicted      pairs forgotten after Config.Idle, and evicted from a full table
+	//	Full                  pairs not learned because the table was full
+	//	Unlearned             packets that taught nothing, or evicted a flow with votes, because MaxOpen was reached
+	//	Unmatched             CM messages that belong to no known exchange or pair
+	//	Conflicts             CM messages not believed, because they contradict an earlier one, or data
 	Stats = qplearn.Stats
-	// A Pair is the sender of a flow, as far as it is known: SrcQP, PKey, MTU, Transport, the Basis From, and the time
-	// Seen of the last packet that agreed.
+	// A Pair is the sender of a flow, as far as it is known:
+	//
+	//	SrcQP      the sender's queue pair, 24 bits
+	//	PKey       the P_Key of the REQ or of the flow's last packet
+	//	MTU        path MTU in octets, or 0 if it is not known
+	//	Transport  transport of the connection or datagrams
+	//	From       basis of the pair
+	//	Seen       time of the last packet that agreed with the pair
 	Pair = qplearn.Pair
 	// A Basis is the kind of evidence for a pair. Its text is "cm", "votes", "ud", "given" or "port", and "unknown"
 	// for 0.
@@ -132,9 +167,10 @@ func New(cfg Config) *Map { return &Map{qplearn.New(cfg)} }
 
 // Observe learns from a packet of either direction: data, responses and CM messages.
 // It ignores all others, packets that are trimmed or lack a header that it reads, and responses
-// and CM messages with a wrong ICRC, which their receiver drops. The ICRC of a truncated packet is
-// not known, nor that of a p without octets in p.IP. It does not allocate unless Config.Grow, does
-// not keep p, and returns the number of pairs learned, which [Map.Learned] yields.
+// and CM messages with a wrong ICRC, which their receiver drops. Packets with an ICRC that cannot
+// be verified count as right: truncated ones, and those without octets in p.IP. Observe does not
+// allocate unless Config.Grow, does not keep p, and returns the number of pairs learned, which
+// [Map.Learned] yields.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
 	if p.Truncated && lacksEvidence(p) {
 		return 0
@@ -160,9 +196,9 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] { return m.each(m.qps.Learned()) }
 // that CM announces, the announced sender. It returns [ErrUnknown] or [ErrAmbiguous] when there is
 // no pair, and allocates nothing.
 //
-// The sender of the flow's packets, or of the announcement of a connection before there were
-// any, is their sender also if they are forged. A pair that was learned after the flow's
-// last packet holds for it only if it explains it, as SourceQPOf does.
+// If that packet, or the announcement before the first packet, is forged, the result is about
+// the forged one. A pair that was learned after the flow's last packet is returned only if this
+// packet may belong to its connection, see [Map.SourceQPOf].
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)
@@ -173,10 +209,11 @@ func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	return m.qps.Pair(p), nil
 }
 
-// SourceQPAmid is [Map.SourceQP] for a flow in which packets of a connection are mixed with forged ones: if its last
-// packet belongs to no connection, it returns the sender of the packets before it, as long as these come at most 50 ms
-// apart. It does not if that connection may be the forged one: if it has no answers, as all of UC, or if requests
-// outside it follow one another. It is for a message that names a flow, but none of its packets.
+// SourceQPAmid is [Map.SourceQP] for a flow in which packets of a connection are mixed with forged ones. If the last
+// packet belongs to no connection, but packets of a connection and others have alternated within the last 50 ms, it
+// returns the sender of that connection. It returns an error if the connection may be the forged one: if it has no
+// answers, as all of UC, or if requests of the flow outside it have successive PSNs. Use it for a message that names a
+// flow, but none of its packets, such as an FCN.
 func (m *Map) SourceQPAmid(k Key, now time.Time) (Pair, error) {
 	key := keyOf(&k)
 	m.qps.Now(now)
@@ -199,9 +236,9 @@ func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	return m.qps.Pair(p), nil
 }
 
-// Connects returns nil if the receiver of a flow has a connection with a queue pair at its source, and so may send
-// there; otherwise [ErrUnknown] or [ErrAmbiguous]. Unlike with SourceQP it does not matter which queue pair sent the
-// flow's last packet, which may be forged: a sender accepts a CNP by it.
+// Connects returns nil if the destination queue pair of a flow has a connection with a queue pair of the flow's source,
+// otherwise [ErrUnknown] or [ErrAmbiguous]. Unlike SourceQP it does not depend on the flow's last packet, which may be
+// forged. A sender uses it to decide whether to accept a CNP of the receiver.
 func (m *Map) Connects(k Key, now time.Time) error {
 	key := keyOf(&k)
 	m.qps.Now(now)
@@ -224,8 +261,8 @@ func missing(ambiguous bool) error {
 // With From 0 or [BasisGiven] the operator vouches for the pair: it does not age, only
 // [Map.Remove] and another Add end it, and Seen is ignored. With any other From it
 // comes from [Map.All] of another Map, such as that of the program before a restart:
-// it is as old as Seen says, and ages and ends as learned pairs do. The first request
-// after it must be answered before the pair is believed, as the queue pair may have
+// its age counts from Seen, and it ages and ends as learned pairs do. The first request
+// after Add must be answered before the pair is believed, as the queue pair may have
 // been reused meanwhile.
 //
 // PKey 0 stands for 0xffff, the default partition.

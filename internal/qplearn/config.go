@@ -14,16 +14,15 @@ type Config struct {
 	MinVotes   int           // votes that a pair needs: 3
 	Ratio      int           // votes of a pair for each vote of the next candidate: 2
 
-	// Ports lets the UDP source port decide votes that tie, if it is not the same for all
-	// flows that do: requests and responses of a connection have the same one with the
-	// stacks of many hosts, but not of all. That is good enough to show to a person; to send
-	// CNPs by it is a choice.
+	// Ports lets the UDP source port decide votes that tie, if the tied flows have different
+	// ports. Many hosts use one port in both directions of a connection, but not all. Such a
+	// pair is good enough for a display, but no proof for a CNP.
 	Ports bool
 	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
 	Grow bool
-	// Seed decides which of the requests in flight displace one another if there are too many. With
-	// 0, for a random seed, an attacker cannot choose such requests. With any other seed the same
-	// packets always give the same pairs.
+	// Seed is the key of the hash table of requests in flight, which decides the requests that are
+	// forgotten if there are too many. 0 stands for a random seed, so that an attacker cannot choose
+	// requests that displace others. With any other seed the same packets give the same pairs.
 	Seed uint64
 }
 

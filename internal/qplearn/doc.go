@@ -4,31 +4,40 @@
 //
 // # Evidence
 //
-// Any packet may be forged, so each one is evidence of a certain strength. It replaces a pair only if the evidence for
-// that is weaker, and until then both stay. The strongest comes first:
+// Any packet may be forged, so each one is evidence of a certain strength, and a pair is replaced only by stronger
+// evidence than its own. Until then a flow keeps both pairs: that of its connection, and a second one in besideSlot
+// (slot.go). The packets of each are those that its life contains. The strongest evidence comes first:
 //
-//	   evidence                              makes                            replaces
-//	-- ------------------------------------  -------------------------------  ---------------------------------------
-//	 1 Add of the operator                   the pair                         all pairs of the flow
-//	 2 DREQ, DREP, REJ with both ids         nothing                          the pair that this exchange made
-//	 3 an answer to a request of the life    the connection is answered       votes for other PSNs and pairs; the
-//	                                                                          flow's pair, if its own is beside that
-//	 4 votes: 3 answers at other PSNs,       the pair, or for the same queue  a pair without answers, silent for 1 s,
-//	   twice those for any other pair        pairs a new place of the life    or with fewer answers (for a place 64
-//	                                                                          suffice)
-//	 5 an answer to a request at the         the pair                         as votes; 3 answers, if the other pair
-//	   announced PSN                                                          has had any
-//	 6 16 requests of a pair beside          the flow's pair                  a pair that has been silent for 1 s
-//	 7 requests at the announced PSN, in a   a pair, beside one that has      a pair without data; beside, the weaker
-//	   flood of exchanges several in a row   data                             of the two: see isStronger
-//	 8 REQ and REP                           a pair                           a pair without data
-//	 9 a datagram, after 1 s of silence      a pair of the datagrams          the pair of the datagrams
-//	10 any other single packet               nothing                          nothing
+//	   evidence                              makes                          replaces or ends
+//	-- ------------------------------------  -----------------------------  -----------------------------------------
+//	 1 Add of the operator                   the pair                       all pairs of the flow
+//	 2 DREQ, DREP or REJ with both           nothing                        the pair that this exchange made
+//	   communication ids
+//	 3 an answer to a request of a life      an answered connection         votes for other PSNs and other pairs. A
+//	                                                                        pair in besideSlot and the flow's pair
+//	                                                                        change places
+//	 4 votes: 3 answers at other PSNs, and   the pair                       a pair without answers, silent for 1 s,
+//	   twice those for any other pair                                       or with fewer answers
+//	   the same for the flow's own pair      another range of PSNs of its   the life; more than 64 answers always
+//	                                         life                           suffice
+//	 5 an answer to a request at the         the announced pair             as 4; it takes 3 answers if the other
+//	   announced PSN                                                        pair has been answered
+//	 6 16 requests of a pair in besideSlot   the flow's pair                a pair that has been silent for 1 s
+//	 7 requests from the announced PSN on,   the announced pair; in         a pair without data; in besideSlot, the
+//	   in a flood of exchanges several in    besideSlot if the flow's pair  weaker of two pairs: see isStronger
+//	   a row                                 has data
+//	 8 REQ and REP                           the announced pair             a pair without data
+//	 9 a datagram, if the flow's connection  the pair of the flow's         the pair of its datagrams
+//	   has been silent for 1 s               datagrams, in datagramSlot
+//	10 any other single packet               nothing                        nothing
 //
-// A pair that 3 to 5 replace stays beside the new one if CM made it: its packets are those in the window of its PSNs.
-// The file slot.go decides where pairs are, and isNear of a life whether PSNs distinguish two of them. If they do not,
-// 7 replaces a pair only when it is silent and has no answers. UC has no answers, so its pairs are replaced only by 1,
-// 2 and 6. If no request of a flow was seen, as in one of READ responses, the first one begins a life that is unsure:
-// its sender is unknown until an answer comes, and two successive requests elsewhere begin it again. The sender of the
-// flow's responses stays known.
+// Further rules:
+//
+//   - A pair that 3 to 5 replace moves to besideSlot if CM made it.
+//   - If PSNs do not distinguish two lives (isNear), there is no second pair: 7 then replaces a pair only if that is
+//     silent and has no answers.
+//   - UC has no answers, so only 1, 2 and 6 replace its pairs.
+//   - If the first packets of a flow's sender are READ responses, the first request begins a life that is unsure: the
+//     sender of the requests is unknown until an answer comes, and two successive requests elsewhere begin the life
+//     again. The sender of the responses stays known.
 package qplearn

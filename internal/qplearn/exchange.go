@@ -334,7 +334,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	}
 }
 
-// end forgets a pair that CM made with these communication ids, and tells
+// end forgets a pair that CM made with these communication ids, and reports
 // whether there was one.
 func (m *Map) end(k *key, local, remote uint32) bool {
 	made := func(e *Entry) bool {

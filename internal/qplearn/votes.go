@@ -448,7 +448,7 @@ func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 	return true
 }
 
-// few is the number of answers in a row that is always enough for goesOn, for any number of earlier
+// few is a number of votes: more than these are always enough for goesOn, for any number of earlier
 // answers in the life.
 const few = 64
 

@@ -87,23 +87,24 @@ type Config struct {
 	Out     node.Rate
 
 	// Probe is the time after which a sender of unknown capability that has rejected Fast CNPs gets one again, a
-	// probe; 0 stands for a second, and an hour is the maximum. Each rejected probe doubles it, up to the maximum.
+	// probe. 0 stands for a second; the maximum is an hour. Each rejected probe doubles the time until the next one,
+	// up to an hour.
 	Probe time.Duration
 
-	// The sizes of the tables, and their defaults. An entry has 16 octets, of MaxRejected 64, of MaxPaused 88.
+	// The sizes of the tables, and their defaults. An entry has 16 octets, one of MaxRejected 64, and one of MaxPaused
+	// 88.
 	MaxFlows    int // flows that were notified: 65,536
 	MaxSent     int // Fast CNPs that may still be rejected: 4,096
-	MaxRejected int // senders that have rejected one: 16,384
-	MaxPaused   int // flows that a PPFC has told to stop or hold: 4,096
-	// Seed is the key of the tables' hashes and of the flow labels of Fast CNPs, which should be secret; 0 stands for
-	// a random one.
+	MaxRejected int // senders that have rejected a Fast CNP: 16,384
+	MaxPaused   int // flows that were stopped or held by a PPFC: 4,096
+	// Seed is the key of the tables' hashes and of the flow labels of Fast CNPs. It should be secret, and cannot change
+	// once the role was enabled. 0 stands for a random one.
 	Seed uint64
 
-	// FastCNP, Proxy, FCN and PPFC configure the messages. With its InnerSource a Fast CNP or PPFC about
-	// a tunnelled packet goes to the inner source, which a node in the routing domain of the tunnel usually cannot
-	// reach (D17). The ports and option types also identify
-	// arriving messages. The flow label of FastCNP is not used: each Fast CNP has one of its own, by which
-	// rejections are verified.
+	// FastCNP, Proxy, FCN and PPFC configure the messages. With its InnerSource a Fast CNP or PPFC about a tunnelled
+	// packet goes to the inner source, which a node in the routing domain of the tunnel usually cannot reach (D17). The
+	// ports and option types also identify arriving messages. The flow label in FastCNP has no effect: each Fast CNP has
+	// a random one, which verifies rejections.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config

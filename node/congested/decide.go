@@ -20,12 +20,22 @@ import (
 // whole IP packet, to out, which must not overlap the frame; with a free capacity of 1,280 octets nothing is allocated.
 //
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not
-// marked with Config.OnlyMarked, the Action is node.NoAction. For the rest the first of these reasons is given:
-// ReasonDisabled; ReasonBroken; ReasonFragment; ReasonNotOurs (a notification to another node);
-// ReasonAcknowledgement; ReasonNotification; ReasonOwnAddress (the node has sent the packet itself); ReasonAddress
-// (the sender's address cannot be answered, or the destination is a multicast address); the reasons of the method;
-// ReasonAddress (the message would name the destination of the flow, which others cannot reach: a Fast CNP, a proxy
-// message, or a PPFC without NodeAddress); ReasonLimited. A rejected packet is not charged to any limit.
+// marked with Config.OnlyMarked, the Action is node.NoAction. For the rest the Reason is the first of these that
+// applies:
+//   - ReasonDisabled
+//   - ReasonBroken or ReasonFragment
+//   - ReasonAcknowledgement
+//   - ReasonTrimmed
+//   - ReasonNotOurs: a notification to another node
+//   - ReasonNotification
+//   - ReasonOwnAddress: the node has sent the packet itself
+//   - ReasonAddress: the sender's address cannot be answered, or the destination is a multicast address
+//   - the reasons of the method
+//   - ReasonAddress: the message would name the destination of the flow, which others cannot reach (Fast CNP, proxy
+//     message, or PPFC without NodeAddress)
+//   - ReasonLimited
+//
+// A rejected packet is not charged to any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -41,14 +51,17 @@ import (
 // others with ReasonNotTunnelled. Below all levels of Config.PauseFrom no PPFC is sent, and the Action is
 // node.NoAction.
 //
-// From every packet, also with Event.Observe, the role learns which hosts do not support Fast CNP, if their capability
-// is not configured. An ICMPv6 Parameter Problem in which a host rejects a Fast CNP that this node sent in the last
-// seconds is Refused as ReasonUnconfirmed if it is the first. For a second one, about another Fast CNP, the Action is
-// node.ActionLearned, and the host counts as not capable. After Config.Probe the host gets one Fast CNP. If it rejects
-// that as well, the next one follows after twice the time; otherwise its capability is unknown again. The packet
-// may be a frame, or a message of a raw ICMPv6 socket, which has verified its checksum. Any other Parameter Problem to
-// the node is Refused as ReasonDenied, and so is one to another node about a Fast CNP; if the role is off, as
-// ReasonDisabled.
+// From ICMPv6 errors, also with Event.Observe, the role learns which hosts do not support Fast CNP, if their capability
+// is not configured. The packet may be a frame, or a message of a raw ICMPv6 socket, which has verified its checksum. A
+// Parameter Problem in which a host rejects a Fast CNP that this node sent in the last 5 s has one of these results:
+//   - The first one is Refused as ReasonUnconfirmed.
+//   - A second one within a minute, about another Fast CNP, has node.ActionLearned: the host counts as not capable. After
+//     Config.Probe it gets one Fast CNP, a probe.
+//   - A rejected probe has node.ActionLearned, and the next probe follows after twice the time. If the host does not
+//     reject a probe, its capability is unknown again.
+//
+// Any other Parameter Problem to the node is Refused as ReasonDenied, and so is one to another node about a Fast CNP; if
+// the role is off, as ReasonDisabled.
 //
 // With a nil frame, the Event only reports that the queue of Event.Port has reached Event.Level: at level 0 the flows
 // that were stopped or held because of that port are due, see [Role.Due]. A role that is off records this as well, with

@@ -24,9 +24,9 @@ const (
 // A Rejection is a host that counts as not capable because it has rejected Fast CNPs.
 type Rejection struct {
 	Host      netip.Addr
-	Domain    uint32    // of the packets that the Fast CNPs answered
-	Since     time.Time // when the rejection was confirmed
-	NextProbe time.Time // when the host gets the next Fast CNP; zero while it may still reject a probe
+	Domain    uint32    // domain of the packets that the Fast CNPs answered
+	Since     time.Time // time of the rejection that confirmed the first one
+	NextProbe time.Time // time from which the host gets another Fast CNP; zero while it may still reject a probe
 }
 
 // rejections are the hosts that have rejected Fast CNPs, in a set-associative table of fixed size.
@@ -103,8 +103,8 @@ func (r *rejections) recordSent(key, packet uint64, now time.Time) {
 	}
 }
 
-// RecordProbe records that another program, such as one in the kernel, has sent a Fast CNP to a host for which
-// Rejections reports that a probe is due. Receive then takes any Fast CNP of the last seconds as the probe.
+// RecordProbe records that another program, such as one in the kernel, has sent a Fast CNP to a host with a NextProbe
+// that is due: see [Role.Rejections]. Receive then takes any Fast CNP to this host in the last 5 s as the probe.
 func (a *Role) RecordProbe(host netip.Addr, domain uint32, now time.Time) {
 	if a.cfg.Enabled {
 		a.rejected.recordSent(a.hashAddr(host, domain), 0, a.latest.Or(now))
@@ -152,8 +152,8 @@ func oldestRejection(set *[4]rejection) *rejection {
 	return oldest
 }
 
-// Rejections iterates over the hosts that count as not capable because they have rejected Fast CNPs. A host of which
-// Config.Capable has the capability is not one of them.
+// Rejections yields the hosts that count as not capable because they have rejected Fast CNPs, in no particular order.
+// It omits hosts whose capability is configured in Config.Capable.
 func (a *Role) Rejections(now time.Time) iter.Seq[Rejection] {
 	return func(yield func(Rejection) bool) {
 		r := &a.rejected

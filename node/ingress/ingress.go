@@ -65,9 +65,9 @@ type Config struct {
 	QPs node.Pairs // table of queue pairs; with nil no CNP is sent
 
 	// MaxFlows is the number of flows that the table holds: 64 octets each and 11 to 22 for the index. The default
-	// is 65,536, or the number of the instance's labels if that is lower, which is also the maximum. A full table
-	// evicts a flow only for one of a domain, or of a source prefix in the same domain, that has fewer flows, and only
-	// while labels are free.
+	// is 65,536, or the number of the instance's labels if that is lower, which is also the maximum. In a full table a
+	// new flow replaces one of a domain with more flows than its own, or in its own domain one of a source prefix (/64,
+	// or /24 of IPv4) with more flows than its own, while labels are free. Otherwise it gets no label.
 	MaxFlows int
 	// Idle is the time without a packet after which a flow leaves the table; 0 stands for a minute. A flow that
 	// comes back later gets a new label.
@@ -86,12 +86,15 @@ type Config struct {
 	Seed uint64 // seed of the hash tables and of the labels; 0 is a random one
 
 	// LearnLabels is for a PE in which other components encapsulate and choose the labels. The role assigns no label,
-	// forwards nothing, and learns the label of each flow from packets in tunnels from WAN. Linux takes a label from
-	// a hash of addresses and ports, or copies the packet's own. So two flows may have the same label; while both are
-	// active, no CNP is sent about either, unless one sends at most a third of the packets of the other. MaxFlows is
-	// then the number of labels in the table, 80 octets each and 11 to 22 for the index. Quarantine has no effect: a
-	// label that moves from one flow to another belongs to no flow until the new one has sent a dozen packets, at most
-	// for the time Idle.
+	// forwards nothing, and learns the label of each flow from packets in tunnels from WAN.
+	//
+	// Linux takes a label from a hash of addresses and ports, or copies the packet's own, so two flows may have the same
+	// label. While both are active, no CNP is sent about either (node.ReasonAmbiguousLabel), unless one sends at most a
+	// third of the packets of the other: then the label belongs to the other. A label that moves to another flow belongs
+	// to none until the new flow has sent about a dozen packets, or the old one has been silent for Idle.
+	//
+	// MaxFlows is then the number of labels in the table, 80 octets each and 11 to 22 for the index. Quarantine has no
+	// effect.
 	LearnLabels bool
 
 	// Instances is the number of instances on several cores; 0 stands for 1. Instance is the number of this one, from

@@ -20,8 +20,7 @@ import (
 // packet when it leaves the queue. If there is no CNP, the Reason is the first
 // of these that applies:
 //   - ReasonDisabled
-//   - ReasonBroken
-//   - ReasonNotOurs: other traffic
+//   - ReasonBroken, ReasonTrimmed, or ReasonNotOurs for other traffic
 //   - ReasonTunnelled
 //   - ReasonAcknowledgement
 //   - ReasonNotification
@@ -62,6 +61,7 @@ import (
 // one of these:
 //   - ReasonTableFull: the table is full, or no label is free
 //   - ReasonBroken: the packet cannot be decoded
+//   - ReasonTrimmed
 //   - ReasonTunnelled: the packet is inside another IP header, so its source
 //     may be unreachable (D17)
 //

@@ -39,8 +39,8 @@ type Config struct {
 	// PerFlow is the shortest time between two notifications to the same queue pair of the same host: one CNP
 	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware.
 	PerFlow time.Duration
-	// Out limits all notifications. Datagrams (UD), which are easily forged because they name their queue pair
-	// themselves, get only the part of it that connections leave.
+	// Out limits all notifications. Datagrams (UD) get only the part of it that connections leave: they are easy to
+	// forge, because they contain the queue pair of their sender.
 	Out      node.Rate
 	MaxFlows int    // entries of the table for PerFlow, 16 octets each; 65,536 by default
 	Seed     uint64 // seed of the hash tables; 0 is a random one
@@ -101,7 +101,7 @@ func (r *Role) Counters() *node.Counters { return &r.counters }
 // is the first of these that applies:
 //   - ReasonDisabled
 //   - ReasonBroken: the packet may be marked data but cannot be decoded
-//   - ReasonTrimmed
+//   - ReasonTrimmed: a trimmed packet has no ICRC
 //   - ReasonNotOurs: the packet is addressed to another host
 //   - ReasonTunnelled
 //   - ReasonAddress
