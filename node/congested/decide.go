@@ -55,13 +55,13 @@ import (
 // is not configured. The packet may be a frame, or a message of a raw ICMPv6 socket, which has verified its checksum. A
 // Parameter Problem in which a host rejects a Fast CNP that this node sent in the last 5 s has one of these results:
 //   - The first one is Refused as ReasonUnconfirmed.
-//   - A second one within a minute, about another Fast CNP, has node.ActionLearned: the host counts as not capable. After
-//     Config.Probe it gets one Fast CNP, a probe.
+//   - A second one within a minute, about another Fast CNP, has node.ActionLearned: the host counts as not capable.
+//     After Config.Probe it gets one Fast CNP, a probe.
 //   - A rejected probe has node.ActionLearned, and the next probe follows after twice the time. If the host does not
 //     reject a probe, its capability is unknown again.
 //
-// Any other Parameter Problem to the node is Refused as ReasonDenied, and so is one to another node about a Fast CNP; if
-// the role is off, as ReasonDisabled.
+// Any other Parameter Problem to the node is Refused as ReasonDenied, and so is one to another node about a Fast CNP.
+// If the role is off, the reason is ReasonDisabled.
 //
 // With a nil frame, the Event only reports that the queue of Event.Port has reached Event.Level: at level 0 the flows
 // that were stopped or held because of that port are due, see [Role.Due]. A role that is off records this as well, with
