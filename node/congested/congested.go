@@ -103,8 +103,8 @@ type Config struct {
 
 	// FastCNP, Proxy, FCN and PPFC configure the messages. With its InnerSource a Fast CNP or PPFC about a tunnelled
 	// packet goes to the inner source, which a node in the routing domain of the tunnel usually cannot reach (D17). The
-	// ports and option types also identify arriving messages. The flow label in FastCNP has no effect: each Fast CNP has
-	// a random one, which verifies rejections.
+	// ports and option types also identify arriving messages. The flow label in FastCNP has no effect: each Fast CNP
+	// has a random one, which verifies rejections.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config

@@ -153,7 +153,7 @@ func oldestRejection(set *[4]rejection) *rejection {
 }
 
 // Rejections yields the hosts that count as not capable because they have rejected Fast CNPs, in no particular order.
-// It omits hosts whose capability is configured in Config.Capable.
+// It omits hosts with a capability in Config.Capable.
 func (a *Role) Rejections(now time.Time) iter.Seq[Rejection] {
 	return func(yield func(Rejection) bool) {
 		r := &a.rejected

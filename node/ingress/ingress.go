@@ -88,10 +88,10 @@ type Config struct {
 	// LearnLabels is for a PE in which other components encapsulate and choose the labels. The role assigns no label,
 	// forwards nothing, and learns the label of each flow from packets in tunnels from WAN.
 	//
-	// Linux takes a label from a hash of addresses and ports, or copies the packet's own, so two flows may have the same
-	// label. While both are active, no CNP is sent about either (node.ReasonAmbiguousLabel), unless one sends at most a
-	// third of the packets of the other: then the label belongs to the other. A label that moves to another flow belongs
-	// to none until the new flow has sent about a dozen packets, or the old one has been silent for Idle.
+	// Linux takes a label from a hash of addresses and ports, or copies the packet's own, so two flows may have the
+	// same label. While both are active, no CNP is sent about either (node.ReasonAmbiguousLabel), unless one sends at
+	// most a third of the packets of the other: then the label belongs to the other. A label that moves to another flow
+	// belongs to none until the new flow has sent about a dozen packets, or the old one has been silent for Idle.
 	//
 	// MaxFlows is then the number of labels in the table, 80 octets each and 11 to 22 for the index. Quarantine has no
 	// effect.
