@@ -28,12 +28,15 @@ type Border struct {
 	CNP        bool               // CNPs must not cross either
 	PPFC       bool               // nor must PPFC notifications
 
-	// DropTunnels: tunnels that a border cannot look into must not cross, with any contents: by their IP protocol
-	// ESP, AH, EtherIP and L2TPv3, by their UDP port L2TP, AMT, Teredo and ESP, further ones by TunnelProtocols and
-	// TunnelPorts, and tunnels that it can look into, if they are too deep, fragmented or malformed.
+	// DropTunnels: tunnels that a border cannot look into must not cross, with any contents. These are
+	//   - the IP protocols ESP, AH, EtherIP and L2TPv3, and those in TunnelProtocols;
+	//   - the UDP ports of L2TP, AMT, Teredo and ESP, and those in TunnelPorts;
+	//   - other tunnels that are too deep, fragmented or malformed.
 	DropTunnels     bool
-	TunnelProtocols []uint8  // further IP protocols that are tunnels
-	TunnelPorts     []uint16 // further UDP ports of tunnels, such as those of FOU; rules of the kernel always drop them
+	TunnelProtocols []uint8 // further IP protocols that are tunnels; no effect without DropTunnels
+	// TunnelPorts are further UDP ports of tunnels, such as those of FOU. Programs and rules drop packets to them even
+	// without DropTunnels.
+	TunnelPorts []uint16
 }
 
 // Tunnels that a border cannot look into.

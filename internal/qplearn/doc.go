@@ -5,8 +5,9 @@
 // # Evidence
 //
 // Any packet may be forged, so each one is evidence of a certain strength, and a pair is replaced only by stronger
-// evidence than its own. Until then a flow keeps both pairs: that of its connection, and a second one in besideSlot
-// (slot.go). The packets of each are those that its life contains. The strongest evidence comes first:
+// evidence than its own. Until then a flow keeps both pairs: that of its connection, and a second one in besideSlot. A
+// packet belongs to the pair of which the life contains it. Datagrams have a pair of their own, in datagramSlot (see
+// slot.go). The strongest evidence comes first:
 //
 //	   evidence                              makes                          replaces or ends
 //	-- ------------------------------------  -----------------------------  -----------------------------------------

@@ -1,8 +1,8 @@
-// Package congested is the node where congestion occurs: the switch or router that notifies the senders (FAST section
-// 4, PROXY section 4, FCN section 4.1, PPFC section 3).
+// Package congested is the role of the node where congestion occurs: the switch or router that notifies the senders
+// (FAST section 4, PROXY section 4, FCN section 4.1, PPFC section 3).
 //
-// The program calls Receive for each packet that meets congestion, with the level of the node's queue. The role
-// decides: the notification to send and its destination, a mark on the packet, or the reason for neither.
+// The program calls [Role.Receive] for each packet that experiences congestion, with the level of the node's queue. The
+// decision is the notification to send and its destination, a mark on the packet, or the reason for neither.
 //
 //	packet, level    ──> Receive ──> notification for the sender, its proxy or its ingress PE
 //	                             ──> whether to mark ECN on the packet
@@ -46,7 +46,7 @@ type Proxies interface {
 	Lookup(sender netip.Addr) (proxy netip.Addr, ok bool)
 }
 
-// Config is the configuration, in the words of package [node].
+// Config is the configuration. Package [node] describes the fields that all roles have.
 type Config struct {
 	Enabled bool
 
@@ -54,7 +54,7 @@ type Config struct {
 	// that needs an unset source address is not sent, node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 
-	// OnlyMarked: data that is not marked CE in its outermost IP header has met no congestion.
+	// OnlyMarked: data without CE in its outermost IP header does not count as congested.
 	OnlyMarked bool
 
 	Methods *acl.Map[Method]     // by sender; a sender without one is node.ReasonNoMethod

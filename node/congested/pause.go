@@ -89,15 +89,16 @@ func (a *Role) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte
 	return n.AppendPacket(b, a.self.Like(to), to, ppfc.Config{Carriage: a.cfg.PPFC.Carriage})
 }
 
-// Due appends a PPFC that lets one flow run again, a whole IP packet, to out: call it again while the Action is
-// node.ActionSent. Flows are due once the queue of the port because of which they were stopped or held has level 0;
-// Receive learns that from an Event without a frame. Each such flow gets one, even if its pause may have ended, as
-// the node does not know when the sender began it. Flow is that flow, and Packet its data.
+// Due appends a PPFC that resumes one flow, a whole IP packet, to out. Call it again while the Action is
+// node.ActionSent. The Decision has that flow.
 //
-// Flows that were evicted (Config.MaxPaused) get none: they run when their pause ends. So do those for which the node
-// no longer has an own address, which are counted as node.EffectForgotten here. A role that is off keeps its flows
-// for when it is on again. No interval or rate holds a resume back: the time is only that of later frames without
-// one.
+// A flow that was stopped or held is due when the queue of its port is back at level 0; Receive learns that from an
+// Event without a frame. Each such flow gets a resume, even if its pause may have ended, as the node does not know when
+// the sender began it. No interval or rate limits resumes. Two kinds of flows get none, and run when their pause ends:
+// those that were evicted (Config.MaxPaused), and those for which the node no longer has an own address, which Due
+// counts as node.EffectForgotten. A role that is off keeps its flows until it is on again.
+//
+// The time now has no effect on the resumes. It is the time of later frames without a time.
 func (a *Role) Due(out []byte, now time.Time) (sent []byte, d node.Decision) {
 	a.latest.Or(now)
 	if a.paused.due == 0 || !a.cfg.Enabled {

@@ -43,7 +43,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is the configuration, in the words of package [node].
+// Config is the configuration. Package [node] describes the fields that all roles have.
 type Config struct {
 	Enabled bool
 
