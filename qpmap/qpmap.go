@@ -35,8 +35,8 @@
 //
 //   - requests in order, any number of retransmissions, and requests after up to 2,048 packets that were not captured
 //   - responses with the PSN of a recent request, or of one in an uninterrupted run of requests
-//   - responses and retransmissions within the PSNs of a READ, of which it uses up to millions, at most 2,048 after
-//     the last response
+//   - within the PSNs of a READ, which may be millions, responses and retransmissions up to 2,048 after the last
+//     response
 //
 // For any other packet the sender is not known ([ErrUnknown]); the next packet in the life has the pair again.
 //
@@ -44,7 +44,7 @@
 //
 //   - it has been silent for a second
 //   - CM ended it
-//   - it has fewer answers than the new one has had since the last of them
+//   - it has had fewer answers, in total, than the new one has had since the last of these
 //
 // Until then both are kept, and the PSN of a packet decides to which one it belongs. UC has no answers: there the new
 // life takes the place of the old one when it has had 16 requests and the old one has been silent for a second.
