@@ -19,8 +19,8 @@ type Verdict struct {
 	// symptom may have none.
 	Suspects []string
 	Excluded []string // explanations that the evidence rules out
-	// Flows are the affected flows by addresses and queue pair. A verdict about a link has only those whose
-	// packets congested a path after the pause; one about unmatched answers has none.
+	// Flows are the affected flows by addresses and queue pair. A verdict about a link has only those with
+	// packets that congested a path after the pause; one about unmatched answers has none.
 	Flows        []rocev2.FlowKey
 	Joined       int       // number of findings that this verdict joins, at least 1
 	Octets       uint64    // IP octets of the data of Flows

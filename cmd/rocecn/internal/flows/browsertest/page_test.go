@@ -322,7 +322,8 @@ func TestSixQuestions(t *testing.T) {
 		Overflow: e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight,
 	}))`)
 	for i, want := range []struct{ asked, answer string }{
-		{"Is it loss, or is it the capture?", "1 packet was retransmitted (earlier packets or answers were lost or late). 2 not captured"},
+		{"Is it loss, or is it the capture?",
+			"1 packet was retransmitted (earlier packets or answers were lost or late). 2 not captured"},
 		{"Is there congestion?", "22.6% of 2001:db8::1 → 2001:db8::2 QP 0x010003"},
 		{"Do CNPs arrive, does the sender slow down?",
 			"6 CNPs in all; 2001:db8::1 → 2001:db8::2 QP 0x010009 went from"},
