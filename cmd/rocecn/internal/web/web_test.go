@@ -66,6 +66,7 @@ func TestConnections(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	ask(t, c)
+	fineFrom(t, c)
 	s.Close()
 	text, _ := io.ReadAll(c)
 	require.Empty(t, text)
