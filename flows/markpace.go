@@ -8,11 +8,7 @@ type reaction struct {
 	judging bool
 	came    int64
 	before  float64
-	blocks  uint32 // complete blocks
-	in      uint8  // requests in the current block
-	began   int64  // start of the current block
-	block   uint64 // octets in the current block
-	slowest float64
+	after   blocks
 
 	judged, slowed uint64
 }
@@ -23,36 +19,20 @@ const (
 )
 
 // begin begins the judgement of an event.
-func (r *reaction) begin(before float64, last, at int64) {
+func (r *reaction) begin(before float64, at int64) {
 	if !r.judging && before > 0 {
-		r.judging, r.came, r.before = true, at, before
-		r.blocks, r.in, r.block, r.began, r.slowest = 0, 0, 0, last, 0
+		r.judging, r.came, r.before, r.after = true, at, before, blocks{began: at}
 	}
 }
 
 // recordRequest records a request after an event.
 func (r *reaction) recordRequest(octets uint32, at int64) {
-	if !r.judging {
-		return
-	}
-	r.in++
-	r.block += uint64(octets)
-	if r.in < paceBlock {
-		return
-	}
-	if span := at - r.began; span > 0 {
-		if rate := float64(r.block) * 8e9 / float64(span); r.blocks == 0 || rate < r.slowest {
-			r.slowest = rate
-		}
-	}
-	r.blocks++
-	r.in, r.block, r.began = 0, 0, at
-	if r.blocks < paceBlocks || at-r.came < reactionTime {
+	if !r.judging || !r.after.addRequest(octets, at) || r.after.complete < paceBlocks || at-r.came < reactionTime {
 		return
 	}
 	r.judging = false
 	r.judged++
-	if r.slowest <= 0.9*r.before {
+	if r.after.slowest <= 0.9*r.before {
 		r.slowed++
 	}
 }
@@ -61,18 +41,18 @@ func (r *reaction) recordRequest(octets uint32, at int64) {
 func (p *pace) recordMark(frame uint64, octets uint32, at int64, marked bool) {
 	p.marks.recordRequest(octets, at)
 	p.quiet.recordRequest(octets, at)
-	before := p.rateAt(at)
 	switch {
 	case marked:
+		before := p.rateAt(at)
 		p.disturbed = at
 		p.quiet.judging = false
-		p.marks.begin(before, at, at)
+		p.marks.begin(before, at)
 		if at-p.unanswered.last >= markedCNPs || at < p.unanswered.last {
 			p.unanswered.last = at
 			p.unanswered.addCNP(frame, at, before, p.fastest, true)
 		}
 	case p.n%paceBefore == 0 && at-p.disturbed >= quietTime:
-		p.quiet.begin(before, at, at)
+		p.quiet.begin(p.rateAt(at), at)
 	}
 }
 

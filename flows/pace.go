@@ -60,11 +60,7 @@ type pace struct {
 	judging bool // a CNP came and its blocks are not complete
 	came    int64
 	before  float64
-	blocks  uint8   // complete blocks
-	in      uint8   // requests in the current block
-	began   int64   // start of the current block
-	block   uint64  // octets in the current block
-	slowest float64 // lowest rate of a complete block
+	after   blocks
 
 	judged, cut  uint64
 	sumBefore    float64
@@ -86,8 +82,8 @@ func (p *pace) recordRequest(octets uint32, at int64) {
 	p.sum += uint64(octets) - uint64(p.octets[i])
 	p.at[i], p.octets[i] = at, octets
 	p.n++
-	if p.judging {
-		p.countInBlock(octets, at)
+	if p.judging && p.after.addRequest(octets, at) && p.after.complete == paceBlocks {
+		p.judgeCNP()
 	}
 	if p.n%paceBefore == 0 {
 		p.fastest = max(p.fastest, p.rateAt(at))
@@ -122,43 +118,50 @@ func (p *pace) recordCNP(frame uint64, at int64, afterQueue bool) {
 	if before <= 0 {
 		return
 	}
-	p.judging, p.came = true, at
-	p.before, p.blocks, p.in, p.block, p.began, p.slowest = before, 0, 0, 0, p.at[(p.n-1)%paceBefore], 0
+	p.judging, p.came, p.before = true, at, before
+	p.after = blocks{began: p.at[(p.n-1)%paceBefore]}
 }
 
-// countInBlock counts a request after a CNP.
-func (p *pace) countInBlock(octets uint32, at int64) {
-	p.in++
-	p.block += uint64(octets)
-	if p.in < paceBlock {
-		return
+// blocks are blocks of paceBlock requests after an event.
+type blocks struct {
+	complete uint32  // number of complete blocks
+	slowest  float64 // lowest rate of a complete block in bits per second
+	began    int64   // start of the current block
+	requests uint8   // in the current block
+	octets   uint64  // in the current block
+}
+
+// addRequest adds a request, and reports whether it completed a block.
+func (b *blocks) addRequest(octets uint32, at int64) bool {
+	b.requests++
+	b.octets += uint64(octets)
+	if b.requests < paceBlock {
+		return false
 	}
-	if span := at - p.began; span > 0 {
-		if r := float64(p.block) * 8e9 / float64(span); p.blocks == 0 || r < p.slowest {
-			p.slowest = r
+	if span := at - b.began; span > 0 {
+		if rate := float64(b.octets) * 8e9 / float64(span); b.complete == 0 || rate < b.slowest {
+			b.slowest = rate
 		}
 	}
-	p.blocks++
-	p.in, p.block, p.began = 0, 0, at
-	if p.blocks == paceBlocks {
-		p.judgeCNP()
-	}
+	b.complete++
+	b.requests, b.octets, b.began = 0, 0, at
+	return true
 }
 
 // judgeCNP compares the rates before and after the last CNP, if there are enough requests after it.
 func (p *pace) judgeCNP() {
-	if !p.judging || p.blocks == 0 || p.slowest <= 0 {
+	if !p.judging || p.after.complete == 0 || p.after.slowest <= 0 {
 		p.judging = false
 		return
 	}
 	p.judging = false
 	p.judged++
 	p.sumBefore += p.before
-	p.sumAfter += p.slowest
-	if p.slowest <= 0.85*p.before {
+	p.sumAfter += p.after.slowest
+	if p.after.slowest <= 0.85*p.before {
 		p.unheeded.run, p.unheeded.from = sign{}, 0
 	}
-	if p.slowest <= 0.9*p.before {
+	if p.after.slowest <= 0.9*p.before {
 		p.cut++
 		if !p.recovering {
 			p.recovering, p.cutAt, p.cutFrom = true, p.came, p.before
