@@ -200,15 +200,14 @@ func (e *evidence) recordRequest(p *Packet, frame uint64, at int64) {
 		e.signs[SignWrongICRC].addFrame(frame, at)
 	}
 	e.pace.recordRequest(p.ipOctets, at)
-	e.pace.recordMark(frame, p.ipOctets, at, p.trafficClass&3 == 3)
+	e.pace.recordMark(frame, p.ipOctets, at, p.isMarked())
 }
 
 // recordData records a request or response: its congestion, and the load of its receiver.
 func (t *Table) recordData(s *stream, e *evidence, p *Packet, frame uint64, at int64) {
-	marked := rocev2.ECN(p.trafficClass&3) == rocev2.CE
 	e.recordRequest(p, frame, at)
 	t.countRecovery(e)
-	if marked {
+	if p.isMarked() {
 		t.episodes.allocate(&e.episodes).addSign(at)
 	}
 	if e.load == 0 {
@@ -218,7 +217,7 @@ func (t *Table) recordData(s *stream, e *evidence, p *Packet, frame uint64, at i
 		l.receiver, l.flows = to, l.flows+1
 		t.loadIDs[to], e.load = id, id
 	}
-	t.loads.lookUp(e.load).recordPacket(p.ipOctets, at, marked)
+	t.loads.lookUp(e.load).recordPacket(p.ipOctets, at, p.isMarked())
 }
 
 // releaseEvidence releases the evidence of a flow, and the load of its receiver with the last flow to it.

@@ -78,12 +78,13 @@ func TestOuterECN(t *testing.T) {
 				marked: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			table := New(Config{})
+			table := New(Config{Evidence: true})
 			var d Decoder
 			var p Packet
 			require.True(t, d.Decode(&p, row.frame, rocev2.DecodeOptions{}))
 			table.Observe(&p, 1, time.Unix(1, 0))
 			f := table.Snapshot().Flows[0]
+			require.Len(t, f.Evidence.Episodes, int(row.ce))
 			if row.want != nil {
 				row.want.kinds = 1 << rocev2.VXLAN
 			}
