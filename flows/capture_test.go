@@ -2,7 +2,9 @@ package flows
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -349,6 +351,72 @@ func TestClockSteps(t *testing.T) {
 			require.LessOrEqual(t, missed, rounds/4)
 		})
 	}
+}
+
+// timesIn calls found for each time in a value, with its path.
+func timesIn(v reflect.Value, path string, found func(path string, t time.Time)) {
+	if t, ok := v.Interface().(time.Time); ok {
+		found(path, t)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			timesIn(v.Elem(), path, found)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() {
+				timesIn(v.Field(i), path+"."+field.Name, found)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			timesIn(v.Index(i), path, found)
+		}
+	}
+}
+
+// After a clock step all times in a snapshot are those of captured frames.
+func TestTimesAfterClockStep(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(20) {
+		made := traffic.Generate(seed, traffic.Options{Connections: 3})
+		captured := map[time.Time]bool{{}: true}
+		for i, f := range made.Frames {
+			if i >= len(made.Frames)/2 {
+				f.Time = f.Time.Add(-time.Hour)
+			}
+			captured[f.Time] = true
+		}
+		s := tableOf(made, Config{Evidence: true}).Snapshot()
+		require.Len(t, s.Capture.ClockSteps, 1)
+		check := func(path string, at time.Time) {
+			seen[path] = seen[path] || !at.IsZero()
+			require.True(t, captured[at], "seed %d: %s is %v", seed, path, at)
+		}
+		timesIn(reflect.ValueOf(s), "", check)
+		for i := range s.Flows {
+			for k := range signKinds {
+				timesIn(reflect.ValueOf(s.Flows[i].Evidence.Sign(k)), ".Sign", check)
+			}
+		}
+	}
+	for _, path := range []string{".Flows.First", ".Flows.Responses.Last", ".Flows.Evidence.Episodes.Until",
+		".Sign.Until"} {
+		require.True(t, seen[path], "%s in none of %v", path, slices.Sorted(maps.Keys(seen)))
+	}
+
+	sign := Sign{Since: timeOf(200), Until: timeOf(200)}
+	control := Control{Unheeded: sign, Unanswered: sign}
+	s := &Snapshot{
+		Flows:    []Flow{{Evidence: &Evidence{Control: control}}},
+		Unpaired: []Unpaired{{CNP: sign, Refused: sign, RNR: sign, WrongAnswer: sign}},
+	}
+	(&captureClock{segments: []segment{{begins: 100, shift: 7}}}).restoreTimes(s)
+	timesIn(reflect.ValueOf(s), "", func(path string, at time.Time) {
+		require.True(t, at.IsZero() || at.Equal(timeOf(193)), "%s: %v", path, at)
+	})
 }
 
 // Frames that are out of order are counted, and single frames with a wrong time are no clock steps.

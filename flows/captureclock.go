@@ -210,25 +210,36 @@ func (c *captureClock) restoreTimes(s *Snapshot) {
 			}
 		}
 	}
+	restoreSigns := func(signs ...*Sign) {
+		for _, sign := range signs {
+			restore(&sign.Since, &sign.Until)
+		}
+	}
 	for i := range s.Flows {
 		f := &s.Flows[i]
-		restore(&f.First, &f.Last)
-		if e := f.Evidence; e != nil {
-			for k := range e.signs {
-				restore(&e.signs[k].Since, &e.signs[k].Until)
-			}
-			for k := range e.Notifiers {
-				restore(&e.Notifiers[k].Since, &e.Notifiers[k].Until)
-			}
-			restore(&e.Control.Unheeded.Since, &e.Control.Unheeded.Until)
+		restore(&f.First, &f.Last, &f.Responses.First, &f.Responses.Last)
+		e := f.Evidence
+		if e == nil {
+			continue
+		}
+		for k := range e.signs {
+			restoreSigns(&e.signs[k])
+		}
+		for k := range e.Notifiers {
+			restoreSigns(&e.Notifiers[k].Sign)
+		}
+		restoreSigns(&e.Control.Unheeded, &e.Control.Unanswered)
+		for k := range e.Episodes {
+			restore(&e.Episodes[k].Since, &e.Episodes[k].Until)
 		}
 	}
 	for i := range s.Unpaired {
-		restore(&s.Unpaired[i].CNP.Since, &s.Unpaired[i].CNP.Until)
+		u := &s.Unpaired[i]
+		restoreSigns(&u.CNP, &u.Refused, &u.RNR, &u.WrongAnswer)
 	}
 	for i := range s.Links {
 		for k := range s.Links[i].PauseSigns {
-			restore(&s.Links[i].PauseSigns[k].Since, &s.Links[i].PauseSigns[k].Until)
+			restoreSigns(&s.Links[i].PauseSigns[k].Sign)
 		}
 	}
 }
