@@ -101,8 +101,8 @@ func TestNodeString(t *testing.T) {
 	require.Equal(t,
 		"node 0xa1 at hop limit 64, interfaces 401 to 402, seconds 1795253094, fraction 704880, transit delay 257, "+
 			"namespace data 0xbadcafe, queue depth 7, checksum complement 0xbeef, wide node 0xa1a1a1a1a1a1 at hop "+
-			"limit 65, "+
-			"wide interfaces 401401 to 402402, wide namespace data 0xcafec0caf1adc0de, buffer occupancy 3056, "+
+			"limit 65, wide interfaces 401401 to 402402, "+
+			"wide namespace data 0xcafec0caf1adc0de, buffer occupancy 3056, "+
 			"bit 12 0xc00, bit 13 0xc01, bit 14 0xc02, bit 15 0xc03, bit 16 0xc04, bit 17 0xc05, bit 18 0xc06, bit "+
 			"19 0xc07, bit 20 0xc08, bit 21 0xc09, "+
 			"snapshot of schema 666: 48656c6c6f212121", everyFieldNode.String())

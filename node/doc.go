@@ -28,7 +28,7 @@
 //
 //	Enabled           turns the role on; otherwise it sends and accepts nothing
 //	Self4, Self6      the node's own addresses; one of them is needed, unless the Config documents otherwise
-//	Accept            the nodes whose messages are accepted; nil accepts none
+//	Accept            addresses of the nodes that may send messages; nil accepts none
 //	QPs               finds the queue pair that sends a flow; nil finds none. A [Learner] learns from every packet
 //	In, InPerSource   limits on received messages: of all nodes, and of each node, so that no node uses up the share
 //	                  of others. A message of a node in Accept is charged to both before it is read, even if it is

@@ -52,10 +52,8 @@ func findMTU(v *view) {
 				Excluded: []string{"a path or receiver that is down: shorter packets between the same hosts are " +
 					"answered"},
 				Text: fmt.Sprintf("Long packets from %v to %v do not get through: no request of %d octets (IP) was "+
-					"ever "+
-					"answered, although it was retransmitted, from %s on. Between the same hosts requests of at "+
-					"most %d "+
-					"octets are answered.", g.address, to.address, shortest, formatStart(again), longest),
+					"ever answered, although it was retransmitted, from %s on. Between the same hosts requests of "+
+					"at most %d octets are answered.", g.address, to.address, shortest, formatStart(again), longest),
 				Next: fmt.Sprintf("Compare the MTU of every link on the path with the path MTU of the connection; "+
 					"ping -M do -s %d %v shows whether such packets pass.", shortest-28, to.address),
 				Frames: evidenceFrames(stuck, flows.SignAfterTimeout),

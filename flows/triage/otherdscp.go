@@ -41,18 +41,19 @@ func findOtherDSCP(v *view) {
 		}
 		sign := sumSigns(lossy, lossSigns...)
 		senders := addressesOf(lossy, sourceOf)
+		setting := "senders set"
+		if len(senders) == 1 {
+			setting = "sender sets"
+		}
 		v.addVerdict(Verdict{
 			Cause: CauseOtherDSCP, Suspects: append(senders, hopBefore), Joined: len(senders),
 			Excluded: []string{"the receiver and its port: flows with another DSCP lose nothing"},
 			Since:    sign.Since, Until: sign.Until,
 			Text: fmt.Sprintf("Packets to %v with DSCP %s are lost, those of %s, from %s on. The %s to it with DSCP "+
-				"%d "+
-				"lose nothing: that DSCP is lossless here. Either the %s this DSCP, or a hop before this capture "+
-				"point "+
-				"changes it.",
+				"%d lose nothing: that DSCP is lossless here. Either the %s this DSCP, or a hop before this "+
+				"capture point changes it.",
 				g.address, formatList(bitNumbers(set), 4), formatList(senders, 4), formatStart(sign),
-				formatCount(sent, "packet"), spared, map[bool]string{true: "sender sets", false: "senders set"}[len(
-					senders) == 1]),
+				formatCount(sent, "packet"), spared, setting),
 			Next: fmt.Sprintf("Capture at %s: if its packets leave with DSCP %d, compare captures along the path "+
 				"(-compare) to find the hop that changes it; if not, set its traffic class to that DSCP.",
 				senders[0], spared),
@@ -90,8 +91,8 @@ var lossSigns = []flows.SignKind{flows.SignGap, flows.SignNAK, flows.SignRetrans
 
 // hasLosses reports whether the network lost packets of a flow.
 func hasLosses(f *flows.Flow) bool {
-	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 || f.Evidence.Sign(flows.SignRetransmitted).
-		Count > 0
+	return f.PSN.Lost > 0 || f.Causes.NAK > 0 || f.Causes.Timeout > 0 ||
+		f.Evidence.Sign(flows.SignRetransmitted).Count > 0
 }
 
 // countLosses returns the minimum number of losses of a flow.

@@ -167,11 +167,9 @@ func TestKeys(t *testing.T) {
 	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
 	require.Equal(t,
 		strings.Fields("acks cnps data dest_qp dscp dst dst_mac ecn fcn first icrc_wrong ip_octets "+
-			"last lives messages "+
-			"mtu naks outer packets "+
-			"payload_octets pcp ppfc proxy psn rate_bps repeats_by responses rnr_naks rtt_us src src_mac "+
-			"src_port "+
-			"src_port_shared src_qp src_qp_from transport truncated varies vlan worst_queue"),
+			"last lives messages mtu naks outer packets payload_octets pcp ppfc proxy psn rate_bps repeats_by "+
+			"responses rnr_naks rtt_us src src_mac src_port src_port_shared src_qp src_qp_from transport "+
+			"truncated varies vlan worst_queue"),
 		keys(got))
 	require.Equal(t, []string{"ce", "ect0", "ect1", "not_ect"}, keys(got["ecn"]))
 	require.Equal(t,
