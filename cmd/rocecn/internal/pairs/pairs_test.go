@@ -309,8 +309,7 @@ func TestBeforeThePairWasKnown(t *testing.T) {
 	require.Equal(t, time.Unix(1000, 9e6), rows[0].last)
 }
 
-// Nor are packets lost that come when the pair is not known any more: they are
-// the last of its row.
+// Packets from after the pair was forgotten are the last of its row.
 func TestAfterThePairWasForgotten(t *testing.T) {
 	s := newScript()
 	for psn := range uint32(5) {
@@ -327,7 +326,7 @@ func TestAfterThePairWasForgotten(t *testing.T) {
 	require.Equal(t, time.Unix(1002, 13e6), rows[0].last)
 }
 
-// Two queue pairs that answer the same PSNs are as likely as each other.
+// Two queue pairs that answer the same PSNs are equally likely.
 func TestAmbiguous(t *testing.T) {
 	s := newScript()
 	for psn := range uint32(4) {
