@@ -42,6 +42,9 @@ func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Co
 	w := ipv6opt.Begin(nil, 17)
 	require.NoError(t, w.Add(n.OptionType, 4, 4-2*int(n.Option.Number), data))
 	p := rocev2.Packet{BTH: bth.Headers{Header: n.CNP.Header}, Payload: n.CNP.Reserved[:], Coverage: coverage}
+	if p.BTH.PKey == 0 {
+		p.BTH.PKey = bth.DefaultPKey
+	}
 	require.NoError(t, answer.Carry(&p.Datagram, n.Src, n.Dst, &as))
 	p.DstPort, p.NextHeader, p.Ext = rocev2.Port, 60, w.Finish()
 	return wiretest.Must(p.AppendBinary(nil))(t)
@@ -118,6 +121,9 @@ func FuzzPacket(f *testing.F) {
 		require.NoError(t, q.DecodeIP(out))
 		again := wiretest.Must(FromPacket(&q, CodePoints{}))(t)
 		n.Offset, again.Offset = 0, 0
+		if n.CNP.PKey == 0 { // stands for the default partition
+			n.CNP.PKey = bth.DefaultPKey
+		}
 		require.Equal(t, n, again)
 	})
 }

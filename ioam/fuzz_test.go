@@ -102,6 +102,12 @@ func FuzzAddNode(f *testing.F) {
 		}
 
 		size, err := before.NodeSize(&n)
+		if before.Type&^BitReserved == 0 {
+			if err != errNoField {
+				t.Fatalf("a node without a field: %v", err)
+			}
+			return
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -189,8 +189,10 @@ func (pe *Role) allocateTables(cfg *Config) error {
 	switch {
 	case first && cfg.LearnLabels:
 		pe.learned = newLearned(cfg.MaxFlows)
+		pe.learned.Seed = pe.memory.Seed() // decides which entries are evicted
 	case first:
 		pe.table = flowtable.New[flowtable.Key, entry](cfg.MaxFlows, false, (*flowtable.Key).Hash)
+		pe.table.Seed = pe.memory.Seed()
 		pe.labels = newLabels(cfg.Instance, cfg.Instances, pe.memory.Seed())
 	}
 	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), cfg.Idle
