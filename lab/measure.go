@@ -43,6 +43,20 @@ func (h *Histogram) Add(v, weight uint64) {
 	h.max = max(h.max, v)
 }
 
+// Join returns a Histogram with the values of both.
+func (h *Histogram) Join(o *Histogram) Histogram {
+	j := Histogram{
+		weights: slices.Clone(h.weights), sum: h.sum + o.sum, total: h.total + o.total, max: max(h.max, o.max),
+	}
+	for i, w := range o.weights {
+		if i == len(j.weights) {
+			j.weights = append(j.weights, 0)
+		}
+		j.weights[i] += w
+	}
+	return j
+}
+
 // Mean returns the mean; 0 if nothing was counted.
 func (h *Histogram) Mean() float64 {
 	if h.total == 0 {

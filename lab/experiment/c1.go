@@ -32,13 +32,13 @@ var positions = Experiment{
 					t.Topology.SlowHop, t.Topology.SlowRate = hop, 40e9
 				}
 				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: max(µs, way/10)}}
-				t.Warmup = chooseSize(s, max(50*ms, 200*way), max(20*ms, 100*way))
-				t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+max(20*ms, 60*way))
+				t.Warmup = max(100*ms, 200*way)
+				t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+60*ms)
 				c.Scenario = t
 				cases = append(cases, c)
 			}
 		}
-		return cases
+		return withReactions(cases, always)
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("C1") {

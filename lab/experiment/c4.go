@@ -60,14 +60,14 @@ var longHaul = Experiment{
 							Hold: unit, Stop: 10 * unit, Resume: unit / 2, Pause: ms, Interval: 50 * µs, To: "ingress",
 						}
 					}
-					t.Warmup = chooseSize(s, max(100*ms, 30*way), 60*ms)
-					t.Duration = chooseSize(s, 2*t.Warmup, 100*ms)
+					t.Warmup = max(200*ms, 200*way)
+					t.Duration = t.Warmup + max(100*ms, 100*way)
 					cases = append(cases, Case{Scenario: t, At: []Coordinate{
 						length("one way", way), word("congested", place, int(x*10)), word("buffer", guard, len(guard)),
 					}})
 				}
 			}
 		}
-		return cases
+		return withReactions(cases, hasCoordinate("buffer", "unlimited"))
 	},
 }

@@ -216,8 +216,8 @@ var several = Experiment{
 						short.Pairs = append(short.Pairs, [2]int{2*i + 1, 2*i + 3})
 					}
 					t.Traffic = []scenario.Traffic{long, short}
-					t.Warmup = chooseSize(s, 100*ms, 30*ms)
-					t.Duration = 3 * t.Warmup
+					t.Warmup = 100 * ms
+					t.Duration = chooseSize[scenario.Time](s, 4, 3) * t.Warmup
 					cases = append(cases, Case{Scenario: t, At: []Coordinate{
 						number("PMax", pmax*100, "%"), number("ports", float64(ports), ""),
 						length("sender joins", join),
@@ -225,6 +225,8 @@ var several = Experiment{
 				}
 			}
 		}
-		return cases
+		return withReactions(cases, func(c *Case) bool {
+			return c.Scenario.Switch.PMax == 0.01 && c.Scenario.Topology.Switches > 2 && c.Scenario.Host.Join == 0
+		})
 	},
 }

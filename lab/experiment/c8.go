@@ -26,8 +26,8 @@ var pausing = Experiment{
 				Hold: 100_000, Stop: 300_000, Resume: 50_000, Pause: pause, Interval: 5 * µs, To: "sender",
 			}
 			t.Switch.NotifyLoss = loss
-			t.Duration = chooseSize(s, 100*ms, 20*ms)
-			t.Warmup = t.Duration / 4
+			t.Warmup = 60 * ms
+			t.Duration = chooseSize[scenario.Time](s, 4, 2) * t.Warmup
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{
 				number("lost at each switch", loss*100, "%"), length("pause", pause),
 			}})
@@ -40,7 +40,8 @@ var pausing = Experiment{
 			add(loss, 100*µs)
 			add(loss, ms)
 		}
-		return cases
+		return withReactions(cases, both(hasCoordinate("lost at each switch", "0 %"),
+			hasCoordinate("pause", sim.Time(100*µs).String())))
 	},
 }
 
@@ -60,23 +61,12 @@ var circle = Experiment{
 	cases: func(s Size) (cases []Case) {
 		for _, buffer := range []scenario.Size{12_000_000, 1_000_000, 500_000} {
 			for _, wait := range []scenario.Time{0, ms} {
-				t := scenario.Default()
-				paper40(t)
+				t := around(s, buffer)
 				t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP, lab.PPFC, lab.PPFCAndCNP}
-				t.Topology.Kind, t.Topology.Switches, t.Topology.Hosts = "circle", 5, 2
-				t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 40_000, 160_000, 0.2
-				t.Switch.PFC, t.Switch.Buffer, t.Switch.Alpha, t.Switch.Headroom = true, buffer, 0.125, 60_000
 				t.Switch.PPFC = scenario.PPFC{
 					Hold: 100_000, Stop: 300_000, Resume: 50_000, Pause: 100 * µs, Interval: 5 * µs, To: "sender",
 				}
 				t.Switch.Watchdog = wait
-				around := scenario.Traffic{Kind: "pairs", Jitter: 10 * µs}
-				for i := range 5 {
-					around.Pairs = append(around.Pairs, [2]int{2 * i, (2*i + 5) % 10})
-				}
-				t.Traffic = []scenario.Traffic{around}
-				t.Duration = chooseSize(s, 100*ms, 20*ms)
-				t.Warmup = t.Duration / 2
 				dog := "none"
 				if wait > 0 {
 					dog = sim.Time(wait).String()
@@ -86,8 +76,49 @@ var circle = Experiment{
 				}})
 			}
 		}
+		cases = withReactions(cases, both(hasCoordinate("buffer", "500 KB"), hasCoordinate("watchdog", "none")))
+		for i, change := range circleChanges {
+			t := around(s, change.buffer)
+			t.Variants = []lab.Variant{lab.CNP, lab.FastCNP}
+			change.set(t)
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{
+				number("buffer", float64(change.buffer)/1000, "KB"), word("watchdog", "none", 0),
+				word("change", change.name, i+1),
+			}})
+		}
 		return cases
 	},
+}
+
+// circleChanges are changes of the circle with 500 KB, one at a time: the deadlock depends on each of them.
+var circleChanges = []struct {
+	name   string
+	buffer scenario.Size
+	set    func(t *scenario.Scenario)
+}{
+	{"none", 600_000, func(*scenario.Scenario) {}},
+	{"none", 400_000, func(*scenario.Scenario) {}},
+	{"none", 300_000, func(*scenario.Scenario) {}},
+	{"RED 10 to 40 KB", 500_000, func(t *scenario.Scenario) { t.Switch.KMin, t.Switch.KMax = 10_000, 40_000 }},
+	{"alpha 0.25", 500_000, func(t *scenario.Scenario) { t.Switch.Alpha = 0.25 }},
+	{"starts within 1 ms", 500_000, func(t *scenario.Scenario) { t.Traffic[0].Jitter = ms }},
+}
+
+// around returns a circle of five switches, in which each host sends to the one two switches further.
+func around(s Size, buffer scenario.Size) *scenario.Scenario {
+	t := scenario.Default()
+	paper40(t)
+	t.Topology.Kind, t.Topology.Switches, t.Topology.Hosts = "circle", 5, 2
+	t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 40_000, 160_000, 0.2
+	t.Switch.PFC, t.Switch.Buffer, t.Switch.Alpha, t.Switch.Headroom = true, buffer, 0.125, 60_000
+	pairs := scenario.Traffic{Kind: "pairs", Jitter: 10 * µs}
+	for i := range 5 {
+		pairs.Pairs = append(pairs.Pairs, [2]int{2 * i, (2*i + 5) % 10})
+	}
+	t.Traffic = []scenario.Traffic{pairs}
+	t.Duration = chooseSize(s, 100*ms, 20*ms)
+	t.Warmup = t.Duration / 2
+	return t
 }
 
 // victim returns the network of the paper of DCQCN (SIGCOMM 2015) in which a flow suffers from an incast that it does
@@ -123,12 +154,12 @@ var sins = Experiment{
 		for _, others := range []int{0, 2, 4} {
 			t := victim(others)
 			t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP}
-			t.Duration = chooseSize(s, 200*ms, 60*ms)
-			t.Warmup = t.Duration / 4
+			t.Warmup = 100 * ms
+			t.Duration = chooseSize[scenario.Time](s, 4, 2) * t.Warmup
 			at := number("senders at the third leaf", float64(others), "")
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{at}})
 		}
-		return cases
+		return withReactions(cases, always)
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("B3") {

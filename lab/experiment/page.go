@@ -523,7 +523,11 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 			for _, v := range variants {
 				m, from, to, ok := r.Median(c, v, shown.Figure)
 				cell := pageCell{Median: "–", Bounds: r.formatUnfinished(c, v, shown.Figure, from, to)}
-				if ok {
+				switch {
+				case ok && r.Steadiness(c, v, shown.Figure) == NotSteady:
+					some = true
+					cell = pageCell{Median: "not steady"}
+				case ok:
 					some = some || m != 0 || to != 0
 					cell.Median = scenario.Figure(m)
 					cell.Class = r.formatAgainst(c, v, shown)
@@ -545,7 +549,8 @@ func (r *Results) figureGain(c *CaseText, v lab.Variant, s Shown) (m, from, to f
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
 	_, fewer := r.meanWithout(c, v, s.Figure)
 	_, fewerByCNP := r.meanWithout(c, lab.CNP, s.Figure)
-	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP {
+	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP || r.Steadiness(c, v, s.Figure) == NotSteady ||
+		r.Steadiness(c, lab.CNP, s.Figure) == NotSteady {
 		return 0, 0, 0, false
 	}
 	for i := range ratios {
@@ -564,6 +569,9 @@ func (r *Results) formatAgainst(c *CaseText, v lab.Variant, s Shown) string {
 		return ""
 	}
 	_, from, to, ok := r.figureGain(c, v, s)
+	if change, is := r.Change(c, v, s.Figure); is && change.Seeds > 1 && !change.Significant() {
+		return ""
+	}
 	switch {
 	case ok && from > enough:
 		return "better"

@@ -75,13 +75,29 @@ func (c *CaseText) formatConditions() string {
 func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, some bool) {
 	m, from, to, ok := r.Median(c, v, figure)
 	text = "–"
+	steady := r.Steadiness(c, v, figure)
+	if ok && steady == NotSteady {
+		return "not steady", true
+	}
 	if ok {
 		text = scenario.Figure(m)
 	}
 	if unfinished := r.formatUnfinished(c, v, figure, from, to); unfinished != "" {
 		text += " (" + unfinished + ")"
 	}
+	if ok && steady == Unchecked {
+		text += " †"
+	}
 	return text, m != 0 || to != 0
+}
+
+// UnitText returns the unit of a figure, with "start" if the figure includes the start of a run in a case.
+func (r *Results) UnitText(c *CaseText, figure string) string {
+	unit := Unit(figure)
+	if isSteadyFigure(figure) && c.isWarmed() {
+		return unit
+	}
+	return strings.TrimPrefix(unit+", start", ", ")
 }
 
 // formatUnfinished returns the bounds of the median of a figure if they differ, the number of seeds if some lack the
@@ -117,7 +133,7 @@ func (r *Results) writeTable(out *strings.Builder, e *Experiment, c *CaseText) {
 		table[0] = append(table[0], v.String())
 	}
 	for _, shown := range e.shown {
-		row, some := []string{shown.Figure, Unit(shown.Figure)}, false
+		row, some := []string{shown.Figure, r.UnitText(c, shown.Figure)}, false
 		for _, v := range c.Variants {
 			cell, is := r.Cell(c, v, shown.Figure)
 			row, some = append(row, cell), some || is
@@ -128,4 +144,36 @@ func (r *Results) writeTable(out *strings.Builder, e *Experiment, c *CaseText) {
 	}
 	scenario.Columns(out, table)
 	fmt.Fprintln(out)
+	r.writeChanges(out, e, c)
+}
+
+// writeChanges writes the differences from the baselines of a case, seed by seed.
+func (r *Results) writeChanges(out *strings.Builder, e *Experiment, c *CaseText) {
+	table := [][]string{{"by seed, median", ""}}
+	var variants []lab.Variant
+	for _, v := range c.Variants {
+		if than, ok := c.baseline(v); ok {
+			variants = append(variants, v)
+			table[0] = append(table[0], fmt.Sprintf("%v to %v", v, than))
+		}
+	}
+	for _, shown := range e.shown {
+		row, some := []string{shown.Figure, Unit(shown.Figure)}, false
+		for _, v := range variants {
+			change, ok := r.Change(c, v, shown.Figure)
+			some = some || ok && (change.Median != 0 || change.From != change.To)
+			if !ok {
+				row = append(row, "–")
+				continue
+			}
+			row = append(row, fmt.Sprintf("%v, p %.2g", &change, change.AdjustedP))
+		}
+		if some {
+			table = append(table, row)
+		}
+	}
+	if len(table) > 1 {
+		scenario.Columns(out, table)
+		fmt.Fprintf(out, "p: paired t-test, Holm's correction over all cases of %s; n.s.: 0.05 or more\n\n", e.ID)
+	}
 }

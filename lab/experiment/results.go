@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
@@ -43,10 +42,7 @@ const (
 
 // Unit returns the unit of a figure.
 func Unit(figure string) string {
-	switch figure {
-	case later:
-		return "KB"
-	case lastTime:
+	if figure == lastTime {
 		return "µs"
 	}
 	for _, m := range scenario.Metrics() {
@@ -59,7 +55,7 @@ func Unit(figure string) string {
 
 // runFigures returns the figures of a result that the case's experiment shows.
 func (c *Case) runFigures(r *scenario.Result) Figures {
-	f := Figures{later: float64(r.Queue.Max()) / 1000}
+	f := Figures{}
 	for _, m := range scenario.Metrics() {
 		f[m.Name] = m.Of(r)
 	}
@@ -84,9 +80,13 @@ type Run struct {
 	Variant    lab.Variant `json:"variant"`
 	Seed       uint64      `json:"seed"`
 	Figures    Figures     `json:"figures"`
-	Port       string      `json:"deepest_queue"`
-	Print      string      `json:"fingerprint"`
-	Events     uint64      `json:"events"`
+
+	// Halves has, for each steady figure, its values in the first and the second half of the time after the warmup.
+	Halves map[string][2]float64 `json:"halves,omitempty"`
+
+	Port   string `json:"deepest_queue"`
+	Print  string `json:"fingerprint"`
+	Events uint64 `json:"events"`
 }
 
 // Results are the results of the cases of some experiments. They are written as JSON.
@@ -99,7 +99,8 @@ type Results struct {
 	Series []Series    `json:"series,omitempty"` // runs over time
 	Checks []check.Row `json:"checks,omitempty"` // of the laboratory itself
 
-	index map[key][]int // of runs, by seed
+	index   map[key][]int          // of runs, by seed
+	changes map[[2]string][]Change // by experiment and figure
 }
 
 // A CaseText is the description of a case: everything needed to repeat and to quote it.
@@ -131,7 +132,11 @@ type key struct {
 // A Plan is the runs of some cases, or a share of them.
 type Plan struct {
 	Cases     []Case
-	Share, Of int // share 1 to Of; 0 of 0 is everything
+	Share, Of int      // share 1 to Of; 0 of 0 is everything
+	Before    *Results // results of an earlier run of the plan, or nil: whole cases in it do not run again
+
+	// Save, if not nil, is called with the results so far after each case.
+	Save func(*Results) error
 }
 
 type job struct {
@@ -140,56 +145,136 @@ type job struct {
 	seed    uint64
 }
 
-// ownJobs returns the runs of the plan. Every Of-th run is in a share, so that shares take about as long as each
-// other.
-func (p *Plan) ownJobs() (mine []job) {
-	n := 0
+// isOwn reports whether the case of this index is in the share. Every Of-th case is in a share, so that shares take
+// about as long as each other.
+func (p *Plan) isOwn(i int) bool { return p.Of == 0 || (i+1)%p.Of == p.Share%p.Of }
+
+// Run runs the plan, case after case, as many runs of a case at a time as there are processors. A case with a figure
+// that is not steady runs again with twice the warmup, twice at most. It calls progress with the share that is done.
+// If ctx ends, the results are those until then, with the error of ctx. Runs that ended are whole.
+func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(done float64)) (*Results, error) {
+	r := &Results{Commit: commit, Size: size.String()}
+	var err error
+	own, done := 0, 0
+	for i := range p.Cases {
+		if p.isOwn(i) {
+			own++
+		}
+	}
+	commits := []string{commit}
 	for i := range p.Cases {
 		c := &p.Cases[i]
-		for _, v := range c.Scenario.Variants {
-			for _, seed := range c.Scenario.Seeds {
-				if n++; p.Of == 0 || n%p.Of == p.Share%p.Of {
-					mine = append(mine, job{c, v, seed})
+		var runs []*Run
+		text := CaseText{}
+		if p.isOwn(i) && err == nil {
+			var known bool
+			if text, runs, known, err = p.runBefore(c); err != nil {
+				return nil, err
+			}
+			if !known {
+				if c, runs, err = c.runSteady(ctx); err != nil && ctx.Err() == nil {
+					return nil, err
 				}
+			}
+			done++
+			progress(float64(done) / float64(own))
+		}
+		if text.Name == "" {
+			var wrong error
+			if text, wrong = c.caseText(); wrong != nil {
+				return nil, wrong
+			}
+		}
+		if text.Commit == commit {
+			text.Commit = ""
+		} else if text.Commit != "" && !slices.Contains(commits, text.Commit) {
+			commits = append(commits, text.Commit)
+			r.Commit = strings.Join(commits, ", ")
+		}
+		r.Cases = append(r.Cases, text)
+		for _, run := range runs {
+			r.Runs = append(r.Runs, *run)
+		}
+		if p.Save != nil && len(runs) > 0 && err == nil {
+			if err := p.Save(r); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return mine
+	if p.Save != nil && err == nil {
+		err = p.Save(r)
+	}
+	return r, err
 }
 
-// Run runs the plan, as many runs at a time as there are processors, and calls progress with the share that is
-// done. If ctx ends, the results are those until then, with the error of ctx. Runs that ended are whole.
-func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(done float64)) (*Results, error) {
-	jobs := p.ownJobs()
+// runBefore returns a case as the plan's earlier results have it, if all its runs are among them.
+func (p *Plan) runBefore(c *Case) (text CaseText, runs []*Run, known bool, err error) {
+	if p.Before == nil {
+		return text, nil, false, nil
+	}
+	for range maxDoublings + 1 {
+		want, err := c.caseText()
+		if err != nil {
+			return text, nil, false, err
+		}
+		for i := range p.Before.Cases {
+			had := p.Before.Cases[i]
+			if had.Experiment != want.Experiment || had.Name != want.Name ||
+				string(had.Scenario) != string(want.Scenario) || !slices.Equal(had.Variants, want.Variants) {
+				continue
+			}
+			for j := range p.Before.Runs {
+				if run := &p.Before.Runs[j]; run.Experiment == had.Experiment && run.Case == had.Name {
+					runs = append(runs, run)
+				}
+			}
+			if had.Commit == "" {
+				had.Commit = p.Before.Commit
+			}
+			if len(runs) == len(c.Scenario.Variants)*len(c.Scenario.Seeds) {
+				return had, runs, true, nil
+			}
+			return text, nil, false, nil
+		}
+		c = c.doubleWarmup()
+	}
+	return text, nil, false, nil
+}
+
+// runSteady runs a case until its figures are steady, and returns the case that ran last. If ctx ends, its runs are
+// those that have ended.
+func (c *Case) runSteady(ctx context.Context) (*Case, []*Run, error) {
+	for doubled := 0; ; doubled++ {
+		runs, err := c.runOnce(ctx)
+		if err != nil || doubled == maxDoublings || c.isSteady(runs) {
+			return c, runs, err
+		}
+		c = c.doubleWarmup()
+	}
+}
+
+// runOnce runs all variants and seeds of a case.
+func (c *Case) runOnce(ctx context.Context) (ended []*Run, err error) {
+	var jobs []job
+	for _, v := range c.Scenario.Variants {
+		for _, seed := range c.Scenario.Seeds {
+			jobs = append(jobs, job{c, v, seed})
+		}
+	}
 	runs := make([]*Run, len(jobs))
 	errs := make([]error, len(jobs))
-	var lock sync.Mutex
-	done := 0
-	scenario.Each(ctx, len(jobs), func(i int) {
-		runs[i], errs[i] = jobs[i].runJob(ctx)
-		lock.Lock()
-		done++
-		progress(float64(done) / float64(len(jobs)))
-		lock.Unlock()
-	})
-	r := &Results{Commit: commit, Size: size.String()}
-	for i := range p.Cases {
-		text, err := p.Cases[i].caseText()
-		if err != nil {
-			return nil, err
-		}
-		r.Cases = append(r.Cases, text)
-	}
+	scenario.Each(ctx, len(jobs), func(i int) { runs[i], errs[i] = jobs[i].runJob(ctx) })
 	for i, run := range runs {
-		if errs[i] != nil && !errors.Is(errs[i], context.Canceled) && !errors.Is(errs[i], context.DeadlineExceeded) {
+		if err := errs[i]; err != nil && !errors.Is(err, context.Canceled) &&
+			!errors.Is(err, context.DeadlineExceeded) {
 			j := jobs[i]
-			return nil, fmt.Errorf("%s, %s, %v, seed %d: %w", j.c.Experiment, j.c.Name, j.variant, j.seed, errs[i])
+			return nil, fmt.Errorf("%s, %s, %v, seed %d: %w", j.c.Experiment, j.c.Name, j.variant, j.seed, err)
 		}
 		if run != nil {
-			r.Runs = append(r.Runs, *run)
+			ended = append(ended, run)
 		}
 	}
-	return r, ctx.Err()
+	return ended, ctx.Err()
 }
 
 func (j *job) runJob(ctx context.Context) (*Run, error) {
@@ -205,7 +290,8 @@ func (j *job) runJob(ctx context.Context) (*Run, error) {
 	r := &results[0]
 	return &Run{
 		Experiment: j.c.Experiment, Case: j.c.Name, Variant: j.variant, Seed: j.seed,
-		Figures: j.c.runFigures(r), Port: r.Port, Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
+		Figures: j.c.runFigures(r), Halves: j.c.runHalves(r), Port: r.Port,
+		Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
 	}, nil
 }
 
@@ -228,7 +314,9 @@ func Short(s *scenario.Scenario) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	usual, err := plainValue(scenario.Default())
+	defaults := scenario.DefaultOf(s.Reaction.Kind)
+	defaults.Reaction.Kind = scenario.Default().Reaction.Kind
+	usual, err := plainValue(defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -283,6 +371,7 @@ func Merge(all []*Results) (*Results, error) {
 	var commits []string
 	type caseID struct{ experiment, name string }
 	order := map[caseID]int{}
+	ran := map[caseID]bool{}
 	type runID struct {
 		caseID
 		variant lab.Variant
@@ -307,9 +396,13 @@ func Merge(all []*Results) (*Results, error) {
 			if !known {
 				order[id] = len(m.Cases)
 				m.Cases = append(m.Cases, c)
+				ran[id] = r.hasRuns(&c)
 				continue
 			}
-			switch first := &m.Cases[at]; {
+			switch first := &m.Cases[at]; { // a share has cases of other shares, without their runs
+			case !r.hasRuns(&c):
+			case !ran[id]:
+				*first, ran[id] = c, true
 			case string(first.Scenario) != string(c.Scenario):
 				return nil, fmt.Errorf("%s, %s: different scenarios", c.Experiment, c.Name)
 			case first.Commit != c.Commit:
@@ -355,6 +448,13 @@ func Merge(all []*Results) (*Results, error) {
 		return int(int64(a.Seed) - int64(b.Seed))
 	})
 	return m, nil
+}
+
+// hasRuns reports whether there is a run of a case.
+func (r *Results) hasRuns(c *CaseText) bool {
+	return slices.ContainsFunc(r.Runs, func(run Run) bool {
+		return run.Experiment == c.Experiment && run.Case == c.Name
+	})
 }
 
 // Missing returns the number of missing runs of the cases.

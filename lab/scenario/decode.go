@@ -304,7 +304,9 @@ func Read(text []byte) (*Scenario, error) {
 	if _, err := file.Token(); err != io.EOF {
 		return nil, fmt.Errorf("there is more after the scenario")
 	}
-	s, d := Default(), decoder{given: map[string]json.RawMessage{}}
+	var head struct{ Reaction struct{ Kind string } }
+	_ = json.Unmarshal(whole, &head) // the decoder finds the error
+	s, d := DefaultOf(head.Reaction.Kind), decoder{given: map[string]json.RawMessage{}}
 	if err := d.decodeValue("", whole, reflect.ValueOf(s).Elem()); err != nil {
 		return nil, err
 	}

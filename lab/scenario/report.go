@@ -15,6 +15,15 @@ import (
 type Metric struct {
 	Name, Unit string
 	Of         func(r *Result) float64
+
+	// Steady returns the value in one window of the time after the warmup. It is nil for metrics of the whole run,
+	// which include the start, and for those of messages.
+	Steady func(s *Steady) float64
+}
+
+// steadyMetric returns a Metric of the time after the warmup.
+func steadyMetric(name, unit string, of func(s *Steady) float64) Metric {
+	return Metric{name, unit, func(r *Result) float64 { return of(&r.Steady) }, of}
 }
 
 // Metrics are the rows in order.
@@ -25,52 +34,55 @@ func Metrics() []Metric {
 		}
 		return float64(t) / float64(sim.Microsecond)
 	}
+	row := func(name, unit string, of func(r *Result) float64) Metric { return Metric{name, unit, of, nil} }
 	all := []Metric{
-		{"peak of the deepest queue", "KB", func(r *Result) float64 { return float64(r.Peak) / 1000 }},
-		{"its mean", "KB", func(r *Result) float64 { return r.Queue.Mean() / 1000 }},
-		{"99 % of the time below", "KB", func(r *Result) float64 { return float64(r.Queue.Quantile(0.99)) / 1000 }},
-		{"use of its link", "%", func(r *Result) float64 { return r.Use * 100 }},
-		{"use of the busiest link", "%", func(r *Result) float64 { return r.Busiest * 100 }},
-		{"goodput, all flows", "Gbit/s", func(r *Result) float64 { return r.Goodput }},
-		{"Jain's index", "", func(r *Result) float64 { return zeroToNaN(r.Jain) }},
-		{"onset to first cut", "µs", func(r *Result) float64 { return µs(r.FirstCut) }},
-		{"onset to a flow's first cut, median", "µs", func(r *Result) float64 { return µs(medianTime(r.Cuts)) }},
-		{"congested packets", "", func(r *Result) float64 { return float64(r.Counts.Congested) }},
-		{"packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }},
-		{"CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }},
-		{"Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }},
-		{"those not understood", "", func(r *Result) float64 { return float64(r.Counts.Ignored) }},
-		{"those rejected", "", func(r *Result) float64 { return float64(r.Counts.Rejected) }},
-		{"messages to proxies", "", func(r *Result) float64 { return float64(r.Counts.Proxied) }},
-		{"FCNs", "", func(r *Result) float64 { return float64(r.Counts.FCNs) }},
-		{"messages about unknown queue pairs", "", func(r *Result) float64 { return float64(r.Counts.Unlearned) }},
-		{"packets without a label", "", func(r *Result) float64 { return float64(r.Counts.Unlabeled) }},
-		{"PPFCs that ask to wait", "", func(r *Result) float64 { return float64(r.Counts.PPFCs) }},
-		{"PPFCs that let go on", "", func(r *Result) float64 { return float64(r.Counts.Released) }},
-		{"PPFCs obeyed", "", func(r *Result) float64 { return float64(r.Counts.Braked) }},
-		{"stored by a PE, at most", "KB", func(r *Result) float64 { return float64(r.Stored) / 1000 }},
-		{"notifications to reaction points", "", func(r *Result) float64 { return float64(r.Counts.Notified) }},
-		{"those that reached a wrong flow", "", func(r *Result) float64 { return float64(r.Counts.Astray) }},
-		{"octets of notifications", "KB", func(r *Result) float64 { return float64(r.Counts.Notice) / 1000 }},
-		{"pauses", "", func(r *Result) float64 { return float64(r.Counts.Pauses) }},
-		{"paused, all ports", "µs", func(r *Result) float64 { return µs(r.Paused) }},
-		{"queues emptied by the watchdog", "", func(r *Result) float64 { return float64(r.Counts.Storms) }},
-		{"packets lost", "", func(r *Result) float64 { return float64(r.Counts.Lost) }},
-		{"messages finished", "", func(r *Result) float64 { return float64(r.Finished) }},
-		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},
-		{"last message ended", "µs", func(r *Result) float64 { return zeroToNaN(µs(r.Last)) }},
+		row("peak of the deepest queue", "KB", func(r *Result) float64 { return float64(r.Peak) / 1000 }),
+		steadyMetric("peak after the warmup", "KB", func(s *Steady) float64 { return float64(s.Queue.Max()) / 1000 }),
+		steadyMetric("its mean", "KB", func(s *Steady) float64 { return s.Queue.Mean() / 1000 }),
+		steadyMetric("99 % of the time below", "KB",
+			func(s *Steady) float64 { return float64(s.Queue.Quantile(0.99)) / 1000 }),
+		steadyMetric("use of its link", "%", func(s *Steady) float64 { return s.Use * 100 }),
+		steadyMetric("use of the busiest link", "%", func(s *Steady) float64 { return s.Busiest * 100 }),
+		steadyMetric("goodput, all flows", "Gbit/s", func(s *Steady) float64 { return s.Goodput }),
+		steadyMetric("Jain's index", "", func(s *Steady) float64 { return zeroToNaN(s.Jain) }),
+		row("onset to first cut", "µs", func(r *Result) float64 { return µs(r.FirstCut) }),
+		row("onset to a flow's first cut, median", "µs", func(r *Result) float64 { return µs(medianTime(r.Cuts)) }),
+		row("congested packets", "", func(r *Result) float64 { return float64(r.Counts.Congested) }),
+		row("packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }),
+		row("CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }),
+		row("Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }),
+		row("those not understood", "", func(r *Result) float64 { return float64(r.Counts.Ignored) }),
+		row("those rejected", "", func(r *Result) float64 { return float64(r.Counts.Rejected) }),
+		row("messages to proxies", "", func(r *Result) float64 { return float64(r.Counts.Proxied) }),
+		row("FCNs", "", func(r *Result) float64 { return float64(r.Counts.FCNs) }),
+		row("messages about unknown queue pairs", "", func(r *Result) float64 { return float64(r.Counts.Unlearned) }),
+		row("packets without a label", "", func(r *Result) float64 { return float64(r.Counts.Unlabeled) }),
+		row("PPFCs that ask to wait", "", func(r *Result) float64 { return float64(r.Counts.PPFCs) }),
+		row("PPFCs that let go on", "", func(r *Result) float64 { return float64(r.Counts.Released) }),
+		row("PPFCs obeyed", "", func(r *Result) float64 { return float64(r.Counts.Braked) }),
+		row("stored by a PE, at most", "KB", func(r *Result) float64 { return float64(r.Stored) / 1000 }),
+		row("notifications to reaction points", "", func(r *Result) float64 { return float64(r.Counts.Notified) }),
+		row("those that reached a wrong flow", "", func(r *Result) float64 { return float64(r.Counts.Astray) }),
+		row("octets of notifications", "KB", func(r *Result) float64 { return float64(r.Counts.Notice) / 1000 }),
+		row("pauses", "", func(r *Result) float64 { return float64(r.Counts.Pauses) }),
+		row("paused, all ports", "µs", func(r *Result) float64 { return µs(r.Paused) }),
+		row("queues emptied by the watchdog", "", func(r *Result) float64 { return float64(r.Counts.Storms) }),
+		row("packets lost", "", func(r *Result) float64 { return float64(r.Counts.Lost) }),
+		row("messages finished", "", func(r *Result) float64 { return float64(r.Finished) }),
+		row("messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }),
+		row("last message ended", "µs", func(r *Result) float64 { return zeroToNaN(µs(r.Last)) }),
 	}
 	for i := range maxTraffics {
-		all = append(all, Metric{fmt.Sprintf("goodput, traffic[%d]", i), "Gbit/s", func(r *Result) float64 {
-			if len(r.Goodputs) < 2 || i >= len(r.Goodputs) {
+		all = append(all, steadyMetric(fmt.Sprintf("goodput, traffic[%d]", i), "Gbit/s", func(s *Steady) float64 {
+			if len(s.Goodputs) < 2 || i >= len(s.Goodputs) {
 				return math.NaN()
 			}
-			return r.Goodputs[i]
-		}})
+			return s.Goodputs[i]
+		}))
 	}
-	all = append(all, Metric{"congested packets, at a last hop", "%", func(r *Result) float64 {
+	all = append(all, row("congested packets, at a last hop", "%", func(r *Result) float64 {
 		return float64(r.AtHosts) / float64(r.Counts.Congested) * 100 // NaN if there was none
-	}}, Metric{"at a leaf's uplink", "%", func(r *Result) float64 {
+	}), row("at a leaf's uplink", "%", func(r *Result) float64 {
 		if r.Uplinks == nil {
 			return math.NaN()
 		}
@@ -79,27 +91,27 @@ func Metrics() []Metric {
 			sum += met
 		}
 		return float64(sum) / float64(r.Counts.Congested) * 100
-	}}, Metric{"at the uplink with the most", "%", func(r *Result) float64 {
+	}), row("at the uplink with the most", "%", func(r *Result) float64 {
 		if r.Uplinks == nil {
 			return math.NaN()
 		}
 		return float64(slices.Max(r.Uplinks)) / float64(r.Counts.Congested) * 100
-	}})
-	all = append(all, Metric{"completion of a message, mean", "µs", func(r *Result) float64 {
+	}))
+	all = append(all, row("completion of a message, mean", "µs", func(r *Result) float64 {
 		whole, n := 0., 0.
 		for i := range r.Completion {
 			whole += r.Completion[i].Mean() * float64(r.Completion[i].Count())
 			n += float64(r.Completion[i].Count())
 		}
 		return whole / n / 1000 // NaN if there was none
-	}}, Metric{"unfinished, of all sizes", "%", func(r *Result) float64 {
+	}), row("unfinished, of all sizes", "%", func(r *Result) float64 {
 		open, n := 0., 0.
 		for i := range r.Open {
 			open += float64(r.Open[i])
 			n += float64(r.Completion[i].Count())
 		}
 		return open / (open + n) * 100
-	}})
+	}))
 	low := int64(0)
 	for i, high := range Bins {
 		sizes := fmt.Sprintf("%d to %d KB", low/1000, high/1000)
@@ -108,14 +120,14 @@ func Metrics() []Metric {
 		}
 		low = high
 		for _, q := range []float64{0.5, 0.99} {
-			all = append(all, Metric{fmt.Sprintf("completion, %s, %.0f %%", sizes, q*100), "µs",
-				func(r *Result) float64 { return r.Quantile(r.Completion, i, q) / 1000 }})
+			all = append(all, row(fmt.Sprintf("completion, %s, %.0f %%", sizes, q*100), "µs",
+				func(r *Result) float64 { return r.Quantile(r.Completion, i, q) / 1000 }))
 		}
 		for _, q := range []float64{0.5, 0.99} {
-			all = append(all, Metric{fmt.Sprintf("slowdown, %s, %.0f %%", sizes, q*100), "",
-				func(r *Result) float64 { return r.Quantile(r.Slowdown, i, q) / 100 }})
+			all = append(all, row(fmt.Sprintf("slowdown, %s, %.0f %%", sizes, q*100), "",
+				func(r *Result) float64 { return r.Quantile(r.Slowdown, i, q) / 100 }))
 		}
-		all = append(all, Metric{"unfinished, " + sizes, "%", func(r *Result) float64 { return r.openAt(i) * 100 }})
+		all = append(all, row("unfinished, "+sizes, "%", func(r *Result) float64 { return r.openAt(i) * 100 }))
 	}
 	return all
 }

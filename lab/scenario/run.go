@@ -20,13 +20,11 @@ type run struct {
 	later  []int // the numbers of the traffics of those that come later
 	done   []func(*lab.Flow)
 	ports  []*lab.Port // of switches
-	meters []*lab.Meter
 	result Result
 
-	upward    bool               // there are uplinks
-	endless   map[*lab.Flow]bool // flows with an endless message
-	sent      []uint64           // of each port, before the measurement
-	delivered []uint64           // of each flow
+	upward  bool               // there are uplinks
+	endless map[*lab.Flow]bool // flows with an endless message
+	halves  []*window          // those of the time after the warmup
 }
 
 // Bins are the upper limits of message sizes in each bin; the last one has none.
@@ -45,11 +43,11 @@ type Result struct {
 	Err     error    // why the run ended, or which counters are inconsistent
 
 	// The switch port with the deepest data queue in the whole run; the first one of several.
-	Port    string        // from which node to which
-	Peak    int64         // octets, the most in this queue
-	Queue   lab.Histogram // its octets, after the warmup
-	Use     float64       // of its link, after the warmup, from 0 to 1
-	Busiest float64       // the same of the link with the highest use
+	Port string // from which node to which
+	Peak int64  // octets, the most in this queue
+
+	Steady           // after the warmup
+	Halves [2]Steady // first and second half of the time after the warmup
 
 	Counts lab.Counts
 	Paused sim.Time // sum over all ports of switches and hosts
@@ -57,9 +55,6 @@ type Result struct {
 
 	FirstCut sim.Time   // from the first decision to the first cut; Never if there was none
 	Cuts     []sim.Time // of each queue pair that was cut: from the first decision about a packet of its own
-	Jain     float64    // of the flows that existed from the start, after the warmup; 0 without any
-	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
-	Goodputs []float64  // the same by traffic
 	AtHosts  uint64     // packets that experienced congestion at a port to a host
 	Uplinks  []uint64   // those of each port from a leaf to a spine, or in a fat tree from an edge switch
 
@@ -115,17 +110,6 @@ func (s *Scenario) prepareRun(v lab.Variant, seed uint64) (*run, error) {
 	return r, nil
 }
 
-// startMeasuring starts the measurements after the warmup.
-func (r *run) startMeasuring() {
-	for _, p := range r.ports {
-		r.meters = append(r.meters, p.Meter())
-		r.sent = append(r.sent, p.Sent())
-	}
-	for _, f := range r.net.Flows() {
-		r.delivered = append(r.delivered, f.Octets())
-	}
-}
-
 // deepestPort returns the index of the port with the deepest data queue; of several the first.
 func (r *run) deepestPort() (deepest int) {
 	for i, p := range r.ports {
@@ -144,24 +128,15 @@ func (r *run) endMeasuring(from sim.Time) {
 		res.Err = n.Check()
 	}
 	res.Print, res.Events = n.Print(), n.Sim.Events()
-	length, deepest := res.Ended-from, r.deepestPort()
+	deepest := r.deepestPort()
 	res.Port, res.Peak = r.ports[deepest].String(), r.ports[deepest].Most()
-	for i, p := range r.ports {
+	for _, p := range r.ports {
 		res.Paused += p.Paused()
 		if p.Last() {
 			res.AtHosts += p.Congested()
 		}
 		if r.upward && p.Uplink() {
 			res.Uplinks = append(res.Uplinks, p.Congested())
-		}
-		if r.meters == nil || length <= 0 {
-			continue
-		}
-		p.Stop()
-		use := float64(p.Sent()-r.sent[i]) / float64(max(p.Rate().Octets(length), 1))
-		res.Busiest = max(res.Busiest, use)
-		if i == deepest {
-			res.Use, res.Queue = use, r.meters[i].Queue
 		}
 	}
 	for _, s := range n.Switches() {
@@ -170,18 +145,7 @@ func (r *run) endMeasuring(from sim.Time) {
 	for _, h := range n.Hosts() {
 		res.Paused += h.Port().Paused()
 	}
-	var shares []float64
-	byTraffic := make([]float64, len(r.ends)) // octets after the warmup
-	number := 0
-	for i, f := range n.Flows() {
-		before := uint64(0)
-		if i < len(r.delivered) {
-			before = r.delivered[i]
-		}
-		delivered := float64(f.Octets() - before)
-		if length > 0 {
-			res.Goodput += delivered * 8 / 1e9 / length.Seconds()
-		}
+	for _, f := range n.Flows() {
 		if !r.endless[f] {
 			for octets, posted := range f.Waiting() {
 				res.Unfinished++
@@ -194,24 +158,8 @@ func (r *run) endMeasuring(from sim.Time) {
 			res.FirstCut = min(res.FirstCut, f.FirstCut()-res.Counts.Onset)
 			res.Cuts = append(res.Cuts, f.FirstCut()-f.Onset())
 		}
-		if i < r.fixed {
-			shares = append(shares, delivered)
-			for i >= r.ends[number] {
-				number++
-			}
-		} else {
-			number = r.later[i-r.fixed]
-		}
-		byTraffic[number] += delivered
 	}
-	for _, sum := range byTraffic {
-		if length > 0 {
-			res.Goodputs = append(res.Goodputs, sum*8/1e9/length.Seconds())
-		}
-	}
-	if len(shares) > 0 {
-		res.Jain = lab.Jain(shares)
-	}
+	r.measureSteady(deepest)
 }
 
 // Each calls do with each number from 0 to n-1, as many at a time as there are
@@ -296,9 +244,14 @@ func (r *run) runThrough(ctx context.Context, s *Scenario, step func(share float
 		step(float64(n.Sim.Now()-was) / float64(end))
 		was = n.Sim.Now()
 	}
-	if n.Run(ctx, from, report) == nil && r.result.Err == nil {
-		r.startMeasuring()
-		_ = n.Run(ctx, end, report) // the result has the time that was reached
+	err := n.Run(ctx, from, report)
+	for _, to := range []sim.Time{from + (end-from)/2, end} {
+		if err != nil || r.result.Err != nil {
+			break
+		}
+		w := r.startWindow()
+		err = n.Run(ctx, to, report) // the result has the time that was reached
+		w.end(r)
 	}
 	r.endMeasuring(from)
 }

@@ -156,6 +156,19 @@ func Default() *Scenario {
 	}
 }
 
+// ConnectXInterval is the default of host.interval with reaction.kind connectx: the gate of its reaction point. α rises
+// in each microsecond with a notification, so one in 50 µs has almost no effect on it.
+const ConnectXInterval = 4 * Time(sim.Microsecond)
+
+// DefaultOf returns the defaults of a scenario with a kind of reaction.
+func DefaultOf(kind string) *Scenario {
+	s := Default()
+	if kind == "connectx" {
+		s.Reaction.Kind, s.Host.Interval = kind, ConnectXInterval
+	}
+	return s
+}
+
 const dataPriority = 3
 
 // Limits of a scenario, so that a typing error does not exhaust the memory.

@@ -102,12 +102,18 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, sim.Time(6), medianTime([]sim.Time{9, 1, 6}))
 	require.Equal(t, sim.Never, medianTime(nil))
 	m := Metric{Of: func(r *Result) float64 { return r.Use }}
-	cell, some := m.formatCell([]Result{{Use: 1}, {Use: 8}, {Use: 2}, {Use: 3}}, lab.None)
+	results := func(uses ...float64) (all []Result) {
+		for _, use := range uses {
+			all = append(all, Result{Steady: Steady{Use: use}})
+		}
+		return all
+	}
+	cell, some := m.formatCell(results(1, 8, 2, 3), lab.None)
 	require.Equal(t, "2.5 (1…8)", cell)
 	require.True(t, some)
-	cell, _ = m.formatCell([]Result{{Use: 1}, {Use: math.NaN()}, {Use: 2}}, lab.None)
+	cell, _ = m.formatCell(results(1, math.NaN(), 2), lab.None)
 	require.Equal(t, "1.5 (1…2, 2 of 3 seeds)", cell)
-	cell, _ = m.formatCell([]Result{{Use: 1}, {Use: math.NaN()}}, lab.None)
+	cell, _ = m.formatCell(results(1, math.NaN()), lab.None)
 	require.Equal(t, "1 (1 of 2 seeds)", cell)
 }
 
@@ -186,7 +192,7 @@ func TestQuantileOfAll(t *testing.T) {
 		}
 		return r
 	}
-	m := Metric{"median", "", func(r *Result) float64 { return r.Quantile(r.Completion, 0, 0.5) }}
+	m := Metric{Of: func(r *Result) float64 { return r.Quantile(r.Completion, 0, 0.5) }}
 	for open, want := range []float64{20, 30, 30, 40, 40, math.Inf(1)} {
 		r := result(open)
 		require.Equal(t, want, m.Of(&r), open)

@@ -37,6 +37,7 @@ type options struct {
 	quick bool
 	seeds int
 	share string // as in 2/8; empty for everything
+	state string // file of the results so far; empty for none
 }
 
 // runExperiments runs experiments.
@@ -59,6 +60,13 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 	if err != nil {
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 		return misused
+	}
+	if plan.Before, err = o.readState(size); err != nil {
+		fmt.Fprintf(stderr, "rocelab run: -results: %v\n", err)
+		return failed
+	}
+	if o.state != "" {
+		plan.Save = o.writeState
 	}
 	for i := range chosen {
 		plan.Cases = append(plan.Cases, chosen[i].Cases(size, o.seeds)...)
@@ -85,6 +93,41 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 		return interrupted
 	}
 	return 0
+}
+
+// readState returns the results of an earlier run that -results names, or nil if there are none.
+func (o *options) readState(size experiment.Size) (*experiment.Results, error) {
+	if o.state == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(o.state)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &experiment.Results{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.state, err)
+	}
+	if r.Size != size.String() {
+		return nil, fmt.Errorf("%s: results of size %s: want %s", o.state, r.Size, size)
+	}
+	return r, nil
+}
+
+// writeState writes the results so far to the file that -results names.
+func (o *options) writeState(r *experiment.Results) error {
+	var text bytes.Buffer
+	if err := writeJSON(&text, r); err != nil {
+		return err
+	}
+	next := o.state + ".new"
+	if err := os.WriteFile(next, text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, o.state)
 }
 
 // runOthers adds the results that are no experiments: runs over time, and the checks of the laboratory.

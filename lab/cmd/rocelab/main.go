@@ -47,7 +47,7 @@ func main() {
 const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
 
 usage: rocelab run [-json] FILE…    run scenarios; - is standard input
-       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] NAME…
+       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] [-results FILE] NAME…
                                     run experiments: C1 and so on, quick, all, time, checks
        rocelab merge [-json] [-html PAGE] FILE…
                                     merge the results of shares of experiments
@@ -102,7 +102,8 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	o := options{outputs: outputsOf(f)}
 	f.BoolVar(&o.quick, "quick", false, "experiments at a small size")
 	f.IntVar(&o.seeds, "seeds", 0, "seeds of experiments")
-	f.StringVar(&o.share, "share", "", "which share of the runs, as in 2/8")
+	f.StringVar(&o.share, "share", "", "which share of the cases, as in 2/8")
+	f.StringVar(&o.state, "results", "", "write the results to this `file` after each case, and omit the cases in it")
 	if err := f.Parse(args); err != nil {
 		return exitStatus(err)
 	}
@@ -122,8 +123,8 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	case named > 0:
 		fmt.Fprintln(stderr, "rocelab run: scenarios and experiments are run apart")
 		return misused
-	case o.page != "" || o.quick || o.seeds != 0 || o.share != "":
-		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds and -share are for experiments: "+
+	case o.page != "" || o.quick || o.seeds != 0 || o.share != "" || o.state != "":
+		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds, -share and -results are for experiments: "+
 			strings.Join(experiment.IDs(), ", ")+", quick and all")
 		return misused
 	}

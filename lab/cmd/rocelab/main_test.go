@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestWrongArguments(t *testing.T) {
 			`: topology.kind: "ring": want star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork`},
 		{"check A99", misused, "A99 is no check"},
 		{"run C2 -", misused, "scenarios and experiments are run apart"},
-		{"run -quick -", misused, "-html, -quick, -seeds and -share are for experiments: C1, C1a, "},
+		{"run -quick -", misused, "-html, -quick, -seeds, -share and -results are for experiments: C1, C1a, "},
 		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
 		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
 		{"run -seeds -1 C2", misused, "-seeds: -1: want 1 to 1000"},
@@ -127,8 +128,17 @@ func TestExperiments(t *testing.T) {
 	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
 	require.True(t, strings.HasPrefix(out, "C2m: incast, the completion of messages\n"), out)
 
+	// A run continues where an earlier one ended: the cases in the file do not run again.
 	ctx, end := context.WithCancel(t.Context())
 	end()
+	status, out, errs = call(ctx, "", "run", "-json", "-quick", "-seeds", "1", "-results", files[0], "-share", "1/2",
+		"C2m")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, string(wiretest.Must(os.ReadFile(files[0]))(t)), out)
+	status, _, errs = call(ctx, "", "run", "-seeds", "1", "-results", files[0], "C2m")
+	require.Equal(t, failed, status)
+	require.Equal(t, "rocelab run: -results: "+files[0]+": results of size quick: want full\n", errs)
+
 	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2m")
 	require.Equal(t, interrupted, status)
 	require.Equal(t, "rocelab run: interrupted; 32 runs are missing\n", errs)
@@ -222,28 +232,48 @@ func results(t *testing.T, file, size string) *experiment.Results {
 	return &r
 }
 
-// tableRows returns a table: "C1: use of its link: cnp fastcnp".
+// tableRows returns a table: "C1: use of its link: cnp fastcnp Δ". Δ stands for the differences of the named variants
+// from their baselines, seed by seed, except those of none, oracle and hpcc.
 func tableRows(t *testing.T, r *experiment.Results, what string) string {
 	t.Helper()
 	parts := strings.Split(what, ": ")
 	require.Len(t, parts, 3, what)
-	var variants []lab.Variant
-	head, line := "| "+parts[1], "|---|"
-	if unit := experiment.Unit(parts[1]); unit != "" {
+	cases, figure := r.In(parts[0]), parts[1]
+	require.NotEmpty(t, cases, what)
+	head, line := "| "+figure, "|---|"
+	if unit := r.UnitText(cases[0], figure); unit != "" {
 		head += ", " + unit
 	}
+	type column struct {
+		v       lab.Variant
+		changes bool
+	}
+	var columns []column
 	for name := range strings.FieldsSeq(parts[2]) {
+		if name == "Δ" {
+			for _, c := range slices.Clone(columns) {
+				if !slices.Contains([]lab.Variant{lab.None, lab.CNP, lab.Oracle, lab.HPCC}, c.v) {
+					columns = append(columns, column{c.v, true})
+					head, line = head+" | "+c.v.String()+", difference", line+"---|"
+				}
+			}
+			continue
+		}
 		var v lab.Variant
 		require.NoError(t, v.UnmarshalText([]byte(name)))
-		variants = append(variants, v)
+		columns = append(columns, column{v, false})
 		head, line = head+" | "+name, line+"---|"
 	}
 	out := head + " |\n" + line + "\n"
-	require.NotEmpty(t, r.In(parts[0]), what)
-	for _, c := range r.In(parts[0]) {
+	for _, c := range cases {
 		out += "| " + c.Name
-		for _, v := range variants {
-			cell, _ := r.Cell(c, v, parts[1])
+		for _, col := range columns {
+			cell := "–"
+			if !col.changes {
+				cell, _ = r.Cell(c, col.v, figure)
+			} else if change, ok := r.Change(c, col.v, figure); ok {
+				cell = change.String()
+			}
 			out += " | " + cell
 		}
 		out += " |\n"
