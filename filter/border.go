@@ -65,12 +65,7 @@ func (b *Border) ports() []uint32 {
 	if b.DropTunnels {
 		all = append(all, opaquePorts...)
 	}
-	for _, p := range b.TunnelPorts {
-		if !slices.Contains(all, uint32(p)) {
-			all = append(all, uint32(p))
-		}
-	}
-	return all
+	return addPorts(all, b.TunnelPorts)
 }
 
 // isTunnel reports whether the innermost packet that a border can read is a tunnel.

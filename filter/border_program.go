@@ -32,7 +32,7 @@ func (b *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		return nil, err
 	}
 	c := b.withDefaults()
-	w := walk{border: true, tunnels: c.protocols()}
+	w := walk{border: true, tunnels: c.protocols(), unread: unreadTypes}
 	w.udp, w.miss, w.cut, w.later, w.beyond = w.label(), w.label(), w.label(), w.label(), w.label()
 	options, hit := w.later, w.beyond
 

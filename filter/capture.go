@@ -11,8 +11,8 @@
 //	Expression     the same, for tcpdump   –
 //	NFT, IP6Tables –                       the same, or more
 //
-// Programs and rules do not look into tunnels, and recognize those in UDP by their standard ports alone, not by the
-// ports in rocev2.Encapsulations. They do not read timestamps of Arista and CSIG tags: Flows selects all frames with
+// Programs and rules do not look into tunnels, and recognize those in UDP by their ports: the standard ones, and those
+// that a Capture or a Border names. They do not read timestamps of Arista and CSIG tags: Flows selects all frames with
 // one, and the program of a Border selects them. The documentation of each describes its treatment of tunnels.
 //
 // Experimental: this package may change in a minor release.
@@ -20,6 +20,7 @@ package filter
 
 import (
 	"cmp"
+	"slices"
 
 	"golang.org/x/net/bpf"
 
@@ -69,6 +70,9 @@ type Capture struct {
 	DestQP    uint32    // queue pair for the Selection QueuePair, 24 bits
 	FCNPort   uint16    // UDP port of FCN; 0 stands for fcn.Port
 	ProxyPort uint16    // UDP port of proxy messages; 0 stands for proxymsg.Port
+	// Encapsulations has further ports of tunnels, and the TPID of CSIG tags, for the Selection Flows; nil stands for
+	// none.
+	Encapsulations *rocev2.Encapsulations
 }
 
 // Errors of Program and Expression.
@@ -95,6 +99,32 @@ func (c *Capture) messagePorts() []uint32 {
 	}
 	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.Port)),
 		uint32(cmp.Or(c.ProxyPort, proxymsg.Port))}
+}
+
+// tunnelPorts returns the UDP ports of tunnels for the Selection Flows.
+func (c *Capture) tunnelPorts() []uint32 {
+	if c.Encapsulations == nil {
+		return tunnelPorts
+	}
+	return addPorts(slices.Clone(tunnelPorts), c.Encapsulations.VXLANPorts, c.Encapsulations.FOUPorts)
+}
+
+// addPorts appends ports to all, except those that all contains.
+func addPorts(all []uint32, lists ...[]uint16) []uint32 {
+	for _, p := range slices.Concat(lists...) {
+		if !slices.Contains(all, uint32(p)) {
+			all = append(all, uint32(p))
+		}
+	}
+	return all
+}
+
+// unreadTypes returns the EtherTypes of the headers between Ethernet and IP that the filter does not read.
+func (c *Capture) unreadTypes() []uint32 {
+	if c.Encapsulations == nil || c.Encapsulations.CSIGTPID == 0 {
+		return unreadTypes
+	}
+	return addPorts(slices.Clone(unreadTypes), []uint16{c.Encapsulations.CSIGTPID})
 }
 
 // Octets from the UDP header on.
@@ -130,7 +160,7 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	hit := w.label()
 	w.udp, w.miss = w.label(), w.label()
 	w.cut, w.beyond = w.miss, w.miss
-	w.all, w.hit = c.Selection == Flows, hit
+	w.all, w.hit, w.unread = c.Selection == Flows, hit, c.unreadTypes()
 	if err := w.from(link); err != nil {
 		return nil, err
 	}
@@ -138,7 +168,7 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.need(wire.UDPSize)
 	w.do(load(atPort, 2))
 	if w.all {
-		w.jumpIfAny(hit, tunnelPorts...)
+		w.jumpIfAny(hit, c.tunnelPorts()...)
 	}
 	w.jumpIfAny(hit, c.messagePorts()...)
 	if c.Selection == Ours {

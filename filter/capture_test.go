@@ -44,11 +44,14 @@ var captures = []Capture{
 	{Selection: Pairs},
 	{Selection: Flows},
 	{Selection: Flows, FCNPort: 53, ProxyPort: 2000},
+	{Selection: Flows, Encapsulations: &rocev2.Encapsulations{VXLANPorts: []uint16{2000}, FOUPorts: []uint16{53},
+		CSIGTPID: 0x88A8}},
 }
 
 // wanted reports whether a filter is to select a packet, according to packages message and rocev2. known is false for
 // some malformed packets.
 func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
+	o.Encapsulations = c.Encapsulations
 	if c.Selection == Flows {
 		var m message.Message
 		err := m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort})

@@ -67,8 +67,8 @@ func (c *Capture) expressionTypes(etherType string, ip4, ip6 packet) string {
 	e := or(and(matchValues(etherType, wire.EtherIPv4), c.expression4(ip4)),
 		and(matchValues(etherType, wire.EtherIPv6), c.expression6(ip6)))
 	if c.Selection == Flows {
-		e = or(e, matchValues(etherType, append(unreadTypes[:len(unreadTypes):len(unreadTypes)], wire.EtherMACControl,
-			wire.EtherRoCEv1)...))
+		types := append(slices.Clone(c.unreadTypes()), wire.EtherMACControl, wire.EtherRoCEv1)
+		e = or(e, matchValues(etherType, types...))
 	}
 	return e
 }
@@ -149,7 +149,7 @@ func (c *Capture) expressionUDP(ip packet, length string, at offset, ce string) 
 	case Ours:
 		return and(header, ports(c.messagePorts()...))
 	case Flows:
-		return and(header, ports(slices.Concat(c.messagePorts(), []uint32{rocev2.Port}, tunnelPorts)...))
+		return and(header, ports(slices.Concat(c.messagePorts(), []uint32{rocev2.Port}, c.tunnelPorts())...))
 	case Notifications:
 		return and(header, or(ports(c.messagePorts()...),
 			and(transport, fmt.Sprintf("%s = %#x", field(atOpcode, 1), uint8(bth.CNP)))))

@@ -66,8 +66,9 @@ type walk struct {
 	udp, miss, cut, later, beyond label
 
 	// all: packets in tunnels and MAC Control frames go to hit.
-	all bool
-	hit label
+	all    bool
+	hit    label
+	unread []uint32 // EtherTypes of headers that it does not read
 
 	// border: the walk also goes through first fragments, detects tunnels, and
 	// records where destination options are.
@@ -133,10 +134,10 @@ func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 		w.jumpIf(bpf.JumpEqual, wire.EtherIPv6, ipv6, next)
 		w.jumpIf(bpf.JumpEqual, wire.EtherIPv4, ipv4, next)
 		if w.border {
-			w.jumpIfAny(w.beyond, unreadTypes...)
+			w.jumpIfAny(w.beyond, w.unread...)
 		}
 		if w.all {
-			w.jumpIfAny(w.hit, unreadTypes...)
+			w.jumpIfAny(w.hit, w.unread...)
 			w.jumpIfAny(w.hit, wire.EtherMACControl, wire.EtherRoCEv1)
 		}
 		if n == maxTags {

@@ -45,13 +45,12 @@ func (d *Decoder) readOuter(p *Packet) {
 	if len(outermost) == 0 || len(ip) == 0 || &outermost[0] == &ip[0] {
 		return
 	}
-	ecn, drop := d.f.DecapsulateECN()
-	capable := p.trafficClass&3 != 0
+	_, drop := d.f.DecapsulateECN()
 	p.outer = outerHeader{
 		set: true, trafficClass: wire.TrafficClass(outermost),
-		ce: capable && (ecn == rocev2.CE || drop), ceNotECT: !capable && drop,
+		ce: d.f.Marked(), ceNotECT: drop && rocev2.ECN(p.trafficClass&3) == rocev2.NotECT,
 	}
-	for tunnel := range d.f.Tunnels().All() {
+	for tunnel := range d.f.OuterHeaders() {
 		switch tunnel {
 		case rocev2.ERSPAN1, rocev2.ERSPAN2, rocev2.ERSPAN3, rocev2.GRE8949: // mirrors
 		default:

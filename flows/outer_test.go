@@ -69,6 +69,8 @@ func TestOuterECN(t *testing.T) {
 			ECN: [4]uint64{rocev2.ECT0: 1}, Tunnels: []rocev2.Tunnel{rocev2.VXLAN}}},
 		{"CE around Not-ECT", inVXLAN(ce, requestFrame(t, rocev2.NotECT, 1)), 0, &Outer{Packets: 1, DSCP: 1,
 			ECN: [4]uint64{rocev2.CE: 1}, Tunnels: []rocev2.Tunnel{rocev2.VXLAN}, CENotECT: 1}},
+		{"CE around IP in IP", inEthernet(inIPv4(ce, 4, requestFrame(t, rocev2.ECT0, 1)[14:]...)), 1, &Outer{
+			Packets: 1, DSCP: 1, ECN: [4]uint64{rocev2.CE: 1}, Tunnels: []rocev2.Tunnel{rocev2.IPIP}, marked: 1}},
 		{"CE of a mirror", inERSPAN(ce, requestFrame(t, rocev2.ECT0, 1)), 0, nil},
 		{"CE below a mirror", inERSPAN(0, inVXLAN(ce, requestFrame(t, rocev2.ECT0, 1))), 1, &Outer{Packets: 1,
 			DSCP: 1, ECN: [4]uint64{rocev2.CE: 1}, Tunnels: []rocev2.Tunnel{rocev2.VXLAN}, marked: 1}},
@@ -86,7 +88,7 @@ func TestOuterECN(t *testing.T) {
 			f := table.Snapshot().Flows[0]
 			require.Len(t, f.Evidence.Episodes, int(row.ce))
 			if row.want != nil {
-				row.want.kinds = 1 << rocev2.VXLAN
+				row.want.kinds = 1 << row.want.Tunnels[0]
 			}
 			require.Equal(t, row.want, f.Outer)
 			require.Equal(t, row.ce, f.Data.CE)

@@ -234,6 +234,56 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// A switch trims an RDMA WRITE Only of 1024 octets to an IP length of 96, 88, 87 or 72 octets: payload, only headers,
+// a part of the RETH, or only the BTH is left. Octets after the IP packet pad the frame.
+func TestTrimmed(t *testing.T) {
+	const write = `020000000002 020000000001 86dd
+		60000000 0000 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+		c350 12b7 0428 0000 0a00ffff 00000222 80000001 0000000000001000 00000007 00000400 0001020304050607`
+	for _, c := range []struct {
+		name     string
+		length   uint16 // IPv6 payload length
+		contents int    // octets of headers that are left
+		payload  int    // octets of payload that are left
+	}{
+		{"8 octets of payload", 44, 28, 8},
+		{"headers", 36, 28, 0},
+		{"15 octets of the RETH", 35, 27, 0},
+		{"BTH", 20, 12, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, write)
+			binary.BigEndian.PutUint16(frame[18:], c.length)
+			for _, end := range []int{len(frame), 14 + 40 + int(c.length)} {
+				frame := frame[:end:end]
+				check := func(l *rocelayers.BTH) {
+					require.True(t, l.Trimmed && l.Truncated)
+					require.Equal(t, []int{c.contents, c.payload, 1024},
+						[]int{len(l.Contents), len(l.Payload), l.PayloadLen})
+					require.Equal(t, c.contents == 28, l.Present == bth.HasRETH)
+					require.EqualValues(t, 0x222, l.DestQP)
+					require.Zero(t, l.ICRC)
+					_, err := l.VerifyICRC()
+					require.ErrorIs(t, err, wireerr.Truncated)
+				}
+				for _, options := range modes {
+					packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, options)
+					require.Nil(t, packet.ErrorLayer())
+					check(bthOf(packet))
+				}
+				s := newStack()
+				require.NoError(t, s.decode(frame))
+				check(&s.BTH)
+				var own rocelayers.Stack
+				require.NoError(t, own.Decode(frame))
+				check(&own.BTH)
+				require.True(t, own.Packet().Trimmed)
+				wiretest.NoAllocs(t, "decoding", func() { _ = own.Decode(frame) })
+			}
+		})
+	}
+}
+
 // Without the UDP layer the octets given are all there are.
 func TestBTHAlone(t *testing.T) {
 	data := with(wiretest.Hex(t, cnp4)[42:], 0, uint8(bth.RCSendOnly))

@@ -130,11 +130,11 @@ func requireSame(t *testing.T, p *rocev2.Packet, l *rocelayers.BTH) {
 	t.Helper()
 	require.NotNil(t, l)
 	require.Equal(t, p.BTH, l.Headers)
-	require.Equal(t, p.Data[:p.BTH.Len()], l.LayerContents())
+	require.Equal(t, p.Data[:min(p.BTH.Len(), len(p.Data))], l.LayerContents())
 	require.Equal(t, p.Payload, l.LayerPayload())
 	require.Equal(t, p.Padding, l.Padding)
 	require.Equal(t, p.PayloadLen(), l.PayloadLen)
-	require.Equal(t, p.Truncated, l.Truncated)
+	require.Equal(t, []bool{p.Truncated, p.Trimmed}, []bool{l.Truncated, l.Trimmed})
 	require.Equal(t, p.ICRC, l.ICRC.Value)
 	require.Equal(t, p.SrcPort, uint16(l.UDP.SrcPort))
 	if !p.Truncated {

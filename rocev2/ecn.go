@@ -76,3 +76,13 @@ func (f *Frame) DecapsulateECN() (ecn ECN, drop bool) {
 	}
 	return ecn, false
 }
+
+// Marked reports whether the innermost packet experienced congestion: it is ECN-capable, and its IP header or one
+// around it has CE (RFC 6040 section 4.2). The headers of a mirror do not count.
+func (f *Frame) Marked() bool {
+	if f.single() {
+		return f.Inner().ECN() == CE
+	}
+	ecn, drop := f.DecapsulateECN()
+	return (ecn == CE || drop) && f.Inner().ECN() != NotECT
+}

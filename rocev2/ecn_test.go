@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/rocecn/rocecn/icrc"
@@ -71,6 +72,36 @@ func TestECNOfTunnels(t *testing.T) {
 				require.Equal(t, want, got, "inner %d outer %d", order[i], order[j])
 			}
 		}
+	}
+}
+
+// Packets of 20-octet IPv4 headers and UDP, with these ECN fields: a mirror (ERSPAN type I), then IP in IP.
+func TestMarked(t *testing.T) {
+	header := func(ecn ECN, protocol, length int) string {
+		return fmt.Sprintf(`45%02x%04x 00000000 40%02x0000`+sites, 26<<2|uint8(ecn), length, protocol)
+	}
+	const udp = ` c000138900080000`
+	for _, c := range []struct {
+		name, packet string
+		want         bool
+	}{
+		{"CE", header(CE, 17, 28) + udp, true},
+		{"ECT(0)", header(ECT0, 17, 28) + udp, false},
+		{"CE around ECT(1)", header(CE, 4, 48) + header(ECT1, 17, 28) + udp, true},
+		{"Not-ECT around CE", header(NotECT, 4, 48) + header(CE, 17, 28) + udp, true},
+		{"CE around Not-ECT", header(CE, 4, 48) + header(NotECT, 17, 28) + udp, false},
+		{"CE around Not-ECT around ECT(0)", header(CE, 4, 68) + header(NotECT, 4, 48) + header(ECT0, 17, 28) + udp,
+			true},
+		{"a mirror with CE", header(CE, 47, 66) + `000088be` + macs + `0800` + header(ECT0, 17, 28) + udp, false},
+		{"a mirror of CE around ECT(0)", header(NotECT, 47, 86) + `000088be` + macs + `0800` + header(CE, 4, 48) +
+			header(ECT0, 17, 28) + udp, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var f Frame
+			f.Decode(wiretest.Hex(t, c.packet), DecodeOptions{Link: LinkIP})
+			require.Equal(t, c.want, f.Marked())
+			wiretest.NoAllocs(t, "Marked", func() { f.Marked() })
+		})
 	}
 }
 

@@ -239,8 +239,8 @@ func (f *Frame) Tunnels() Tunnels {
 }
 
 // OuterHeaders yields each tunnel around the innermost packet, the outermost first, with the IP packet that carries it:
-// from its IP header up to the end of the octets that are there. For IP in IP the Tunnel is 0. For MPLS labels directly
-// after the link-layer header the packet is nil.
+// from its IP header up to the end of the octets that are there. For MPLS labels directly after the link-layer
+// header the packet is nil.
 func (f *Frame) OuterHeaders() iter.Seq2[Tunnel, []byte] {
 	return func(yield func(Tunnel, []byte) bool) {
 		if f.single() {
@@ -255,13 +255,13 @@ func (f *Frame) OuterHeaders() iter.Seq2[Tunnel, []byte] {
 				p := &t.packets[carrier-1]
 				ip = b[p.ip:p.stop:p.stop]
 			}
-			inIP := carrier > 0 // no tunnel with a name
+			inIP := carrier > 0 // no tunnel in the list
 			for ; list>>next&15 != 0 && uint8(t.carriers>>next&15) == carrier; next += 4 {
 				if inIP = false; !yield(Tunnel(list>>next&15), ip) {
 					return
 				}
 			}
-			if inIP && !yield(0, ip) {
+			if inIP && !yield(IPIP, ip) {
 				return
 			}
 		}

@@ -45,7 +45,7 @@ func TestInner(t *testing.T) {
 }
 
 func TestTunnelNames(t *testing.T) {
-	require.Equal(t, "none", Tunnel(0).String())
+	require.Equal(t, "ipip", IPIP.String())
 	require.Equal(t, "Tunnel(14)", Tunnel(14).String())
 	var all Tunnels
 	require.Zero(t, all.Len())

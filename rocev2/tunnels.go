@@ -10,29 +10,29 @@ import (
 )
 
 // A Tunnel is an encapsulation around a packet: a mirror, an overlay or a label
-// stack. IP in IP has no constant here, and a Segment Routing header without
-// encapsulation is not a tunnel.
+// stack. A Segment Routing header without encapsulation is not a tunnel.
 type Tunnel uint8
 
 // The tunnels.
 const (
-	ERSPAN1  Tunnel = iota + 1 // a mirrored frame directly after GRE
-	ERSPAN2                    // a mirrored frame after GRE and an ERSPAN header of type II
-	ERSPAN3                    // a mirrored frame or packet after GRE and an ERSPAN header of type III
-	GRE                        // RFC 2784, RFC 2890; not listed if it carries ERSPAN
-	VXLAN                      // RFC 7348
-	Geneve                     // RFC 8926
-	MPLS                       // RFC 3032, RFC 4023, RFC 7510, RFC 4448: one label stack, however many labels
-	SRv6                       // RFC 8986: encapsulation with a Segment Routing header, or of Ethernet in IPv6
-	GRE8949                    // a mirrored frame after GRE with protocol type 0x8949 and 22 octets (NVIDIA Spectrum)
-	VXLANGPE                   // draft-ietf-nvo3-vxlan-gpe, with IP or Ethernet
-	GTPU                       // 3GPP TS 29.281, with IP or Ethernet
-	GUE                        // draft-ietf-intarea-gue, with IP or Ethernet
-	FOU                        // IP or Ethernet directly in UDP, to a port of Encapsulations
+	IPIP     Tunnel = iota // IP in IP (RFC 2003, RFC 2473, RFC 4213); [Tunnels] does not list it
+	ERSPAN1                // a mirrored frame directly after GRE
+	ERSPAN2                // a mirrored frame after GRE and an ERSPAN header of type II
+	ERSPAN3                // a mirrored frame or packet after GRE and an ERSPAN header of type III
+	GRE                    // RFC 2784, RFC 2890; not listed if it carries ERSPAN
+	VXLAN                  // RFC 7348
+	Geneve                 // RFC 8926
+	MPLS                   // RFC 3032, RFC 4023, RFC 7510, RFC 4448: one label stack, however many labels
+	SRv6                   // RFC 8986: encapsulation with a Segment Routing header, or of Ethernet in IPv6
+	GRE8949                // a mirrored frame after GRE with protocol type 0x8949 and 22 octets (NVIDIA Spectrum)
+	VXLANGPE               // draft-ietf-nvo3-vxlan-gpe, with IP or Ethernet
+	GTPU                   // 3GPP TS 29.281, with IP or Ethernet
+	GUE                    // draft-ietf-intarea-gue, with IP or Ethernet
+	FOU                    // IP or Ethernet directly in UDP, to a port of Encapsulations
 )
 
 var tunnelNames = [...]string{
-	"none", "erspan1", "erspan2", "erspan3", "gre", "vxlan", "geneve", "mpls", "srv6", "gre-8949", "vxlan-gpe", "gtpu",
+	"ipip", "erspan1", "erspan2", "erspan3", "gre", "vxlan", "geneve", "mpls", "srv6", "gre-8949", "vxlan-gpe", "gtpu",
 	"gue", "fou",
 }
 

@@ -54,7 +54,8 @@ type Config struct {
 	// that needs an unset source address is not sent, node.ReasonNoMethod.
 	Self4, Self6 netip.Addr
 
-	// OnlyMarked: data without CE in its outermost IP header does not count as congested.
+	// OnlyMarked: only data with CE counts as congested, in a tunnel also with CE in an outer IP header if the packet
+	// itself is ECN-capable (RFC 6040).
 	OnlyMarked bool
 
 	Methods *acl.Map[Method]     // by sender; a sender without one is node.ReasonNoMethod

@@ -117,7 +117,7 @@ func (s *congestion) mayNameDestination() bool { return rocev2.CheckAnswerable(s
 func (a *Role) appendNotification(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !a.cfg.Enabled {
 		if !role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) || s.frame.Inner().Mirrored() ||
-			a.cfg.OnlyMarked && a.decodeFrame(s) == node.NoReason && s.frame.Outer().ECN() != rocev2.CE {
+			a.cfg.OnlyMarked && a.decodeFrame(s) == node.NoReason && !s.frame.Marked() {
 			return b, node.NoReason
 		}
 		s.Packet = message.KindOther
@@ -126,7 +126,7 @@ func (a *Role) appendNotification(b []byte, s *congestion) ([]byte, node.Reason)
 	reason := a.decodeFrame(s)
 	switch {
 	case s.Packet == message.KindOther && reason == node.ReasonNotOurs,
-		s.Packet == message.KindData && a.cfg.OnlyMarked && s.frame.Outer().ECN() != rocev2.CE:
+		s.Packet == message.KindData && a.cfg.OnlyMarked && !s.frame.Marked():
 		return b, node.NoReason
 	case reason == node.NoReason:
 		reason = a.checkFlow(s)

@@ -2,6 +2,7 @@ package congested_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -224,5 +225,44 @@ func TestOuterECN(t *testing.T) {
 				require.Equal(t, c.outer != 0, d.MarkECN, "%s %+v", row.name, c)
 			})
 		}
+	}
+}
+
+// With OnlyMarked the ECN field in effect counts: any IP header may have CE if the innermost one is ECN-capable.
+func TestOnlyMarked(t *testing.T) {
+	cfg := method(congested.MethodMark)
+	cfg.OnlyMarked = true
+	for _, c := range []struct {
+		outer, inner rocev2.ECN
+		marked       bool
+	}{
+		{rocev2.CE, rocev2.ECT0, true},
+		{rocev2.ECT0, rocev2.CE, true}, // marked before the tunnel
+		{rocev2.CE, rocev2.CE, true},
+		{rocev2.ECT0, rocev2.ECT0, false},
+		{rocev2.CE, rocev2.NotECT, false}, // decapsulation drops it
+	} {
+		for _, row := range []struct {
+			name   string
+			packet []byte
+		}{
+			{"IP in IPv6", tunnelled(t, ipip, data(t), 5)}, {"VXLAN", tunnelled(t, vxlan, data(t), 5)},
+			{"IP in IPv4", inIPv4(data(t))},
+		} {
+			t.Run(fmt.Sprintf("%s %v in %v", row.name, c.inner, c.outer), func(t *testing.T) {
+				at := bytes.Index(row.packet, data(t))
+				require.Positive(t, at)
+				wiretest.SetECN(t, row.packet, uint8(c.outer))
+				row.packet[at+1] = row.packet[at+1]&^0x30 | uint8(c.inner)<<4 // of the IPv6 header inside
+				_, d := congest(agent(t, cfg), nil, &event{Frame: row.packet, Options: ip}, now)
+				require.Equal(t, c.marked, d.MarkECN, "%+v", d)
+			})
+		}
+	}
+	for _, ecn := range []rocev2.ECN{rocev2.ECT0, rocev2.CE} { // without a tunnel
+		packet := data(t)
+		wiretest.SetECN(t, packet, uint8(ecn))
+		_, d := congest(agent(t, cfg), nil, &event{Frame: packet, Options: ip}, now)
+		require.Equal(t, ecn == rocev2.CE, d.MarkECN, "%+v", d)
 	}
 }

@@ -36,6 +36,7 @@ type BTH struct {
 	Padding    []byte
 	PayloadLen int  // octets of payload that were sent; more than len(Payload) when the capture cut them
 	Truncated  bool // as in rocev2.Packet; ICRC is zero then
+	Trimmed    bool // as in rocev2.Packet: a switch has trimmed the packet; only known with the IP layers
 	ICRC       ICRC
 
 	// The layers that carry the BTH. NewPacket and [Stack] set them; other callers need not. NewPacket sets one of IPv4
@@ -84,7 +85,8 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are those of [rocev2.Packet.Decode], and for
 // opcode 0x81 with no octets after the BTH the error of a CNP or PPFC notification of another length. A packet that the
 // capture truncated decodes if its headers are complete and UDP is set: only UDP distinguishes truncated packets from
-// those with wrong length fields. Without UDP the octets are taken for the whole data, unless gopacket reports that
+// those with wrong length fields. A trimmed packet decodes if its BTH is complete; Contents then are the octets of its
+// headers that are left. Without UDP the octets are taken for the whole data, unless gopacket reports that
 // they are truncated. On error l is unchanged.
 //
 // Opcode 0x81 is rejected if the IP layers are not known: the octets of a CNP alone do not show whether it is a Fast
@@ -102,6 +104,9 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 	}
 	p.Data, p.Length, p.Truncated = data, length, len(data) < int(length)-8
+	if p.Truncated {
+		p.Data, p.Trimmed = l.cutTrimmed(data)
+	}
 	if err := p.DecodeDatagram(&p.Datagram); err != nil {
 		return refuse(err, df)
 	}
@@ -111,12 +116,12 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 		return wireerr.CNPLength
 	}
-	l.Contents, l.Payload = data[:p.BTH.Len()], p.Payload
+	l.Contents, l.Payload = data[:min(p.BTH.Len(), len(p.Data))], p.Payload
 	l.Headers = p.BTH
 	l.ip = ip
 	l.Padding = p.Padding
 	l.PayloadLen = len(p.Payload)
-	l.Truncated = p.Truncated
+	l.Truncated, l.Trimmed = p.Truncated, p.Trimmed
 	if p.Truncated {
 		l.PayloadLen = p.PayloadLen()
 		l.ICRC = ICRC{}
@@ -126,6 +131,20 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	}
 	l.fast.find(&p, l.codePoints())
 	return nil
+}
+
+// cutTrimmed returns the octets of data up to the end of its IP packet, and true, if a switch has trimmed the packet.
+// Otherwise, and without the IP layers, it returns data and false.
+func (l *BTH) cutTrimmed(data []byte) ([]byte, bool) {
+	var d rocev2.Datagram
+	ip, err := l.around(data, &d)
+	if err == nil && len(d.Data) == 0 {
+		err = d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	}
+	if err != nil || !d.Trimmed {
+		return data, false
+	}
+	return data[:len(d.Data)], true
 }
 
 func (l *BTH) codePoints() fastcnp.CodePoints {

@@ -106,7 +106,8 @@
 // # Where packets end
 //
 // The UDP length determines the end of a packet: Ethernet padding is in no layer. A packet that the capture truncated
-// decodes as far as it goes, if its headers are complete; the BTH then is Truncated and there is no ICRC.
+// decodes as far as it goes, if its headers are complete; the BTH then is Truncated and there is no ICRC. A packet that
+// a switch trimmed is Trimmed as well, and only its BTH has to be complete.
 //
 // The packet's Truncated is set by gopacket. google/gopacket sets it falsely if there is a Hop-by-Hop header, and does
 // not set it if that header is truncated: there is only an ErrorLayer then. Both versions of gopacket set it for a

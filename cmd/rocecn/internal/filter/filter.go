@@ -62,14 +62,19 @@ type options struct {
 	table, chain                 string
 	group                        uint
 	outPorts                     string
+	encapsulations               cli.Encapsulations
 }
 
 // onlyFor says which kinds a flag is for, if it is not for all.
 var onlyFor = map[string][]string{"qp": {"qp"}, "option-types": {"border"}, "cnp": {"border"}, "ppfc": {"border"},
 	"chain": {"border"}, "group": {"host"}, "ports": {"host"}, "table": {"border", "host"},
-	"fcn-port": withPorts, "proxy-port": withPorts}
+	"fcn-port": withPorts, "proxy-port": withPorts, "vxlan-port": withTunnels, "fou-port": withTunnels,
+	"csig-tpid": {"flows"}}
 
-var withPorts = []string{"notifications", "ours", "flows", "border"}
+var (
+	withPorts   = []string{"notifications", "ours", "flows", "border"}
+	withTunnels = []string{"flows", "border"}
+)
 
 // formOf says which form of filter a flag is for, if that is not the one that is printed.
 func (o *options) formOf(flag string) string {
@@ -98,6 +103,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 		"`layer` that expression or program begin with: ethernet, ip, sll, sll2")
 	flags.UintVar(&o.qp, "qp", 0, "destination queue `pair`, 24 bits")
 	o.codePoints.Flags(flags)
+	o.encapsulations.Flags(flags)
 	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
 	flags.StringVar(&o.table, "table", "", "`name` of the nftables table (default rocecn, host: rocecn_host)")
@@ -200,7 +206,8 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 
 func (o *options) borderRules(link rocev2.LinkType, messages message.Config) (string, error) {
 	b := filter.Border{CodePoints: messages.CodePoints, FCNPort: messages.FCNPort,
-		ProxyPort: messages.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
+		ProxyPort: messages.ProxyPort, CNP: o.cnp, PPFC: o.ppfc,
+		TunnelPorts: slices.Concat(o.encapsulations.VXLANPorts, o.encapsulations.FOUPorts)}
 	switch {
 	case o.tcpdump:
 		return "", errors.New("border: want -bpf, -nft or -ip6tables, as tcpdump expressions cannot read options")
@@ -213,7 +220,8 @@ func (o *options) borderRules(link rocev2.LinkType, messages message.Config) (st
 }
 
 func (o *options) captureRules(link rocev2.LinkType, messages message.Config) (string, error) {
-	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort}
+	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort,
+		Encapsulations: o.encapsulations.Options()}
 	if err := c.Selection.UnmarshalText([]byte(o.kind)); err != nil {
 		const kinds = "rocev2, notifications, ce, qp, ours, pairs, flows, border, host"
 		if o.kind == "" {

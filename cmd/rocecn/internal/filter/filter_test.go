@@ -34,6 +34,9 @@ func TestPrints(t *testing.T) {
 	border := filter.Border{FCNPort: 4000, PPFC: true}
 	border.CodePoints.Option1, border.CodePoints.Option2 = 0x9E, 0x9F
 	borderProgram := wiretest.Must(border.Program(rocev2.LinkIP))(t)
+	tunnels := filter.Capture{Selection: filter.Flows, Encapsulations: &rocev2.Encapsulations{
+		VXLANPorts: []uint16{5000, 5001}, FOUPorts: []uint16{5555}, CSIGTPID: 0x9902}}
+	tunnelProgram := wiretest.Must(tunnels.Program(rocev2.LinkEthernet))(t)
 	rules := func(name string) string { return string(wiretest.Must(os.ReadFile("testdata/" + name))(t)) }
 	for _, c := range []struct{ args, want string }{
 		{"qp -qp 17 -link sll", expression + "\n"},
@@ -52,6 +55,10 @@ func TestPrints(t *testing.T) {
 		{"border -fcn-port 65535 -proxy-port 1", (&filter.Border{FCNPort: 65535, ProxyPort: 1}).NFT("rocecn")},
 		{"border -fcn-port 1 -proxy-port 65535", (&filter.Border{FCNPort: 1, ProxyPort: 65535}).NFT("rocecn")},
 		{"qp -qp 16777215 -link sll", last + "\n"},
+		{"flows -bpf -vxlan-port 5000 -vxlan-port 5001 -fou-port 5555 -csig-tpid 0x9902",
+			filter.Bytecode(tunnelProgram) + "\n"},
+		{"border -vxlan-port 5000 -fou-port 5555",
+			(&filter.Border{TunnelPorts: []uint16{5000, 5555}}).NFT("rocecn")},
 		{"host", rules("host.nft")},
 		{"host -ports swp7,swp8 -group 0 -table t", rules("ports.nft")},
 	} {

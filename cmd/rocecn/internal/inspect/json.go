@@ -220,7 +220,7 @@ func appendTunnels(b []byte, t rocev2.Tunnels) []byte {
 func appendOuterHeaders(b []byte, f *rocev2.Frame) []byte {
 	b = append(b, `,"outer":[`...)
 	for tunnel, ip := range f.OuterHeaders() {
-		b = appendText(b, `{"kind":"`, tunnelName(tunnel))
+		b = appendText(b, `{"kind":"`, tunnel.String())
 		if len(ip) > 0 {
 			b = appendUint(b, `,"ecn":`, wire.TrafficClass(ip)&3)
 			b = appendUint(b, `,"dscp":`, wire.TrafficClass(ip)>>2)

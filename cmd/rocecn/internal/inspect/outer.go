@@ -14,14 +14,6 @@ func (f *finding) hasOuterHeaders() bool {
 	return f.kind != message.KindOther && (inIP || f.tunnels.Len() > 0)
 }
 
-// tunnelName returns the name of a tunnel, and "ipip" for IP in IP, which has no Tunnel.
-func tunnelName(t rocev2.Tunnel) string {
-	if t == 0 {
-		return "ipip"
-	}
-	return t.String()
-}
-
 func macText(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
 
 // printOuterHeaders prints the tunnels around a packet: with ECN and DSCP of the IP header of each where they are not
@@ -29,7 +21,7 @@ func macText(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
 func (p *humanPrinter) printOuterHeaders(f *rocev2.Frame) {
 	p.line = append(p.line, "in"...)
 	for tunnel, ip := range f.OuterHeaders() {
-		p.line = append(append(p.line, ' '), tunnelName(tunnel)...)
+		p.line = append(append(p.line, ' '), tunnel.String()...)
 		if len(ip) == 0 {
 			continue
 		}

@@ -34,7 +34,7 @@ IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard 
 // traffic and writes a capture of the Fast CNPs that a congested switch would send for it. It returns the exit
 // status.
 //
-// RoCEv2 data packets over IPv6 match; with -ecn, only those with CE in the outermost IP header. Each of them, or
+// RoCEv2 data packets over IPv6 match; with -ecn, only those with CE, in a tunnel also in its headers. Each of them, or
 // with -every each N-th, is answered with a Fast CNP to its source: with option 2 if the packet carries an IOAM
 // trace, otherwise with option 1. Acknowledgements, notifications and IPv4, for which there is no Fast CNP, are not
 // answered. Packets in a tunnel are answered only with -inner-source, because a switch may be unable to reach their

@@ -598,8 +598,8 @@ func playAsAnswer(t *testing.T, in []byte, flags string) []capture.Record {
 	return records(t, octets(t, out))
 }
 
-// Both commands run the same role. They send the same packets for every tunnel and every ECN field with CE. Only the
-// outermost ECN field counts, because a congested switch marks that one.
+// Both commands run the same role. They send the same packets for every tunnel and every ECN field with CE. CE in
+// any IP header counts if the innermost packet is ECN-capable.
 func TestSameRoleAsPlay(t *testing.T) {
 	pe := netip.MustParseAddr("2001:db8:e::1")
 	in6 := &encap.IPInIPv6{Src: pe, Dst: pe.Next()}
@@ -624,11 +624,12 @@ func TestSameRoleAsPlay(t *testing.T) {
 		{"plain, Not-ECT", inner(0), [4]int{1, 0, 1, 0}},
 		{"VXLAN, unmarked", tunnelled(vxlan, 2, 2), [4]int{0, 0, 1, 0}},
 		{"VXLAN, outer CE, inner ECT", tunnelled(vxlan, 3, 2), [4]int{0, 0, 1, 1}},
-		{"VXLAN, outer ECT, inner CE", tunnelled(vxlan, 2, 3), [4]int{0, 0, 1, 0}},
+		{"VXLAN, outer ECT, inner CE", tunnelled(vxlan, 2, 3), [4]int{0, 0, 1, 1}},
 		{"VXLAN, both", tunnelled(vxlan, 3, 3), [4]int{0, 0, 1, 1}},
+		{"VXLAN, outer CE, inner Not-ECT", tunnelled(vxlan, 3, 0), [4]int{0, 0, 1, 0}},
 		{"IP in IPv6, unmarked", tunnelled(in6, 2, 2), [4]int{0, 0, 1, 0}},
 		{"IP in IPv6, outer CE, inner ECT", tunnelled(in6, 3, 2), [4]int{0, 0, 1, 1}},
-		{"IP in IPv6, outer ECT, inner CE", tunnelled(in6, 2, 3), [4]int{0, 0, 1, 0}},
+		{"IP in IPv6, outer ECT, inner CE", tunnelled(in6, 2, 3), [4]int{0, 0, 1, 1}},
 		{"mirrored, CE", mirrored, [4]int{0, 0, 0, 0}},
 		{"IPv4, CE", packet(t, func(p *rocev2.Packet) { ipv4(p); p.TrafficClass = 3 }), [4]int{0, 0, 0, 0}},
 		{"ack, CE", packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.TrafficClass = bth.RCAcknowledge, 3 }),

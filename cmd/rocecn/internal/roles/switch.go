@@ -317,11 +317,11 @@ func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 }
 
 // Data reports whether a frame holds RoCEv2 data, in its tunnels but not in a mirrored copy, and returns its sender and
-// whether it is marked: its outermost IP header has CE. It decodes into m.
+// whether it is marked. It decodes into m.
 func Data(f *rocev2.Frame, m *message.Message) (sender netip.Addr, marked, ok bool) {
 	m.DecodeView(f.Inner(), message.Config{SkipVerify: true}) // only data matters
 	if m.Kind != message.KindData || f.Inner().Mirrored() {
 		return sender, false, false
 	}
-	return m.Packet.Src, f.Outer().ECN() == rocev2.CE, true
+	return m.Packet.Src, f.Marked(), true
 }
