@@ -57,7 +57,7 @@ const maxPacket = 256 << 10
 var (
 	errEmpty      = errors.New("empty file")
 	errNotCapture = errors.New("neither a pcap nor a pcapng capture")
-	errCut        = errors.New("the file ends early")
+	errTruncated  = errors.New("the file ends early")
 	errTooLong    = errors.New("damaged: captured length over 256 KiB")
 	errVersion    = errors.New("version of the format not supported")
 )
@@ -80,8 +80,8 @@ const (
 	Raw      uint32 = 101 // IP packets without a link-layer header
 )
 
-// Cut reports whether the snap length truncated Data. See rocev2.DecodeOptions.
-func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
+// Truncated reports whether the snap length truncated Data. See rocev2.DecodeOptions.
+func (r *Record) Truncated() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
 // Supported reports whether package rocev2 can decode packets of this link
 // type: Ethernet, IP, or the pseudo-header of a Linux cooked or BSD loopback
@@ -100,7 +100,7 @@ func (r *Record) Options() rocev2.DecodeOptions {
 	if !ok {
 		link = 0xFF
 	}
-	return rocev2.DecodeOptions{Link: link, Cut: r.Cut()}
+	return rocev2.DecodeOptions{Link: link, AllowTruncated: r.Truncated()}
 }
 
 // A Reader returns the packets of a capture or an interface one by one.
@@ -264,7 +264,7 @@ func (o *octets) fail(err error) error {
 // ended gives the errors for an end in the wrong place a clear text.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errCut
+		return errTruncated
 	}
 	return err
 }

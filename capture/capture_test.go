@@ -90,8 +90,8 @@ func TestPcap(t *testing.T) {
 				got, err := read(capture)
 				require.NoError(t, err)
 				require.Equal(t, want, got)
-				require.True(t, got[0].Cut())
-				require.False(t, got[1].Cut())
+				require.True(t, got[0].Truncated())
+				require.False(t, got[1].Truncated())
 				got, err = read(append(pack(capture[:30]), pack(capture[30:])...)) // gzip in two members
 				require.NoError(t, err)
 				require.Equal(t, want, got)
@@ -349,7 +349,7 @@ func TestTooManyInterfaces(t *testing.T) {
 func TestLengthsThatAreNoDamage(t *testing.T) {
 	got := wiretest.Must(read(words(le, pcapMicro, uint16(2), uint16(4), 0, 0, 2, 1, 0, 0, 4, 3, []byte("abcd"))))(t)
 	require.Len(t, got, 1)
-	require.False(t, got[0].Cut())
+	require.False(t, got[0].Truncated())
 }
 
 // Octets flipped at random: no panic, no endless loop, and little memory.
@@ -421,7 +421,7 @@ func TestPcapVersions(t *testing.T) {
 			require.NoError(t, err, "2.%d", c.minor)
 			require.Len(t, got, 1)
 			require.Equal(t, frame, got[0].Data)
-			require.Equal(t, c.cut, got[0].Cut())
+			require.Equal(t, c.cut, got[0].Truncated())
 			require.Equal(t, time.Unix(5, 6000).UTC(), got[0].Time)
 
 			name := filepath.Join(t.TempDir(), "old.pcap")
@@ -518,7 +518,7 @@ func TestAllDoesNotAllocate(t *testing.T) {
 func TestOptions(t *testing.T) {
 	r := Record{Data: make([]byte, 60), OrigLen: 61, Link: Raw}
 	require.True(t, r.Supported())
-	require.Equal(t, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}, r.Options())
+	require.Equal(t, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}, r.Options())
 	r.Link = 147
 	require.False(t, r.Supported())
 	var d rocev2.Datagram

@@ -102,7 +102,7 @@ func TestERF(t *testing.T) {
 		got := wiretest.Must(read(erfPcap(le, whole[:n])))(t)
 		require.Equal(t, frame[:max(n-16-16-2, 0)], append([]byte{}, got[0].Data...), n)
 		require.Equal(t, Ethernet, got[0].Link)
-		require.True(t, got[0].Cut() || n == 0, n)
+		require.True(t, got[0].Truncated() || n == 0, n)
 	}
 }
 

@@ -45,7 +45,7 @@ func ExampleWriter() {
 	}
 	var r capture.Record
 	for err = in.Next(&r); err == nil; err = in.Next(&r) {
-		fmt.Println(r.Time.Format(time.RFC3339Nano), len(r.Data), r.Cut())
+		fmt.Println(r.Time.Format(time.RFC3339Nano), len(r.Data), r.Truncated())
 	}
 	fmt.Println(err == io.EOF)
 	// Output:

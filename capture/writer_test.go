@@ -172,7 +172,7 @@ func TestPcapngWriterLimits(t *testing.T) {
 		for err = in.Next(&r); err == nil; err = in.Next(&r) {
 			require.Len(t, r.Data, 256<<10)
 			require.Equal(t, Raw, r.Link)
-			require.False(t, r.Cut())
+			require.False(t, r.Truncated())
 		}
 		require.Equal(t, io.EOF, err)
 		require.Equal(t, c.want, r.Time)

@@ -180,7 +180,7 @@ func TestSnapLength(t *testing.T) {
 // pair and PSN, if it has them.
 func readCut(octets []byte) (qp, psn uint32, ok bool) {
 	var p rocev2.Packet
-	if p.Decode(octets, rocev2.DecodeOptions{Cut: true}) != nil {
+	if p.Decode(octets, rocev2.DecodeOptions{AllowTruncated: true}) != nil {
 		return 0, 0, false
 	}
 	h, b, ok := cm.DecodePayload(&p.BTH, p.Payload, p.PayloadLen())

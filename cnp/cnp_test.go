@@ -192,7 +192,7 @@ func TestTruncated(t *testing.T) {
 	b[40] = 7
 	for n := 40; n < len(b); n++ {
 		var p rocev2.Packet
-		require.NoError(t, p.Decode(b[:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+		require.NoError(t, p.Decode(b[:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}))
 		c := wiretest.Must(FromPacket(&p))(t)
 		require.Equal(t, uint32(0x118), c.DestQP)
 		require.Equal(t, n > 40, c.Reserved[0] == 7)

@@ -66,7 +66,7 @@ func TestNotDecapsulated(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var f rocev2.Frame
-			f.Decode(c.frame, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+			f.Decode(c.frame, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 			out, err := Decapsulate([]byte{9}, &f)
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, []byte{9}, out)

@@ -56,9 +56,10 @@ var (
 		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
 	errInnerLength = wireerr.New("encap", "inner packet",
 		"IPv4 total length below the header's, or IPv6 payload length 0 with a next header", wireerr.Malformed)
-	errInnerCut = wireerr.New("encap", "inner packet", "truncated: shorter than its length field", wireerr.Truncated)
-	errLabel    = wireerr.New("encap", "flow label", "over 20 bits", wireerr.Range)
-	errAddress  = wireerr.New("encap", "outer address", "not a unicast IPv6 address that others can reach",
+	errInnerTruncated = wireerr.New("encap", "inner packet",
+		"truncated: shorter than its length field", wireerr.Truncated)
+	errLabel   = wireerr.New("encap", "flow label", "over 20 bits", wireerr.Range)
+	errAddress = wireerr.New("encap", "outer address", "not a unicast IPv6 address that others can reach",
 		wireerr.Range)
 	errAddresses = wireerr.New("encap", "outer addresses",
 		"not two unicast addresses of one family that others can reach", wireerr.Range)
@@ -96,7 +97,7 @@ func cutPacket(inner []byte) (packet []byte, proto uint8, ether uint16, class ui
 		}
 	}
 	if n > len(inner) {
-		return nil, 0, 0, 0, errInnerCut
+		return nil, 0, 0, 0, errInnerTruncated
 	}
 	return inner[:n], proto, wire.VersionEther(version), wire.TrafficClass(inner), nil
 }

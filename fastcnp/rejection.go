@@ -47,7 +47,8 @@ func FromICMP(b []byte, c CodePoints) (Notification, error) {
 	}
 	pointer := binary.BigEndian.Uint32(b[4:])
 	var p rocev2.Packet
-	if err := p.Decode(b[wire.ICMPv6Size:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
+	o := rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}
+	if err := p.Decode(b[wire.ICMPv6Size:], o); err != nil {
 		return Notification{}, err
 	}
 	n, err := FromPacket(&p, c)

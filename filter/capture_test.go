@@ -127,7 +127,7 @@ func TestCaptureProgram(t *testing.T) {
 				if !inDomain(frame, link) {
 					continue
 				}
-				if want, known := c.wanted(frame, rocev2.DecodeOptions{Link: link, Cut: true}); known {
+				if want, known := c.wanted(frame, rocev2.DecodeOptions{Link: link, AllowTruncated: true}); known {
 					require.Equal(t, want, verdict != 0, "%v, %+v\n%x", link, c, frame)
 				}
 				if verdict != 0 {
@@ -231,7 +231,7 @@ func TestTCPDumpCaptures(t *testing.T) {
 			for _, p := range packets {
 				verdict := wiretest.Must(vm.Run(p.Data))(t)
 				require.Equal(t, verdict != 0, selected[p.Time], "%s %d, %+v", name, p.Number, c)
-				want, known := c.wanted(p.Data, rocev2.DecodeOptions{Cut: len(p.Data) < p.OrigLen})
+				want, known := c.wanted(p.Data, rocev2.DecodeOptions{AllowTruncated: len(p.Data) < p.OrigLen})
 				if known {
 					require.Equal(t, want, verdict != 0, "%s %d, %+v", name, p.Number, c)
 				}

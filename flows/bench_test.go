@@ -15,7 +15,7 @@ func BenchmarkPacket(b *testing.B) {
 	packets := make([]flows.Packet, len(capture))
 	decode := func(d *flows.Decoder) {
 		for i, r := range capture {
-			d.Decode(&packets[i], r.Data, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen})
+			d.Decode(&packets[i], r.Data, rocev2.DecodeOptions{AllowTruncated: len(r.Data) < r.OrigLen})
 		}
 	}
 	each := func(b *testing.B) {

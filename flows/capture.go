@@ -51,7 +51,7 @@ type captureState struct {
 
 // countFrame counts the properties of a frame that few frames have.
 func (c *captureState) countFrame(p *Packet) {
-	c.truncated = max(c.truncated, p.cutTo)
+	c.truncated = max(c.truncated, p.truncatedLen)
 	switch {
 	case p.unread == roceV1Header:
 		c.roceV1++

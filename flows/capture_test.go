@@ -558,7 +558,7 @@ func TestTrimmed(t *testing.T) {
 	f := s.onlyFlow()
 	require.EqualValues(t, 1, f.Trimmed)
 	require.EqualValues(t, 4, f.Packets)
-	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, f.PSN)
+	require.Equal(t, PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, f.PSN)
 	require.EqualValues(t, 1, f.Evidence.Sign(SignTrimmed).Count)
 	got := s.Snapshot().Capture
 	require.EqualValues(t, 1, got.Trimmed)
@@ -578,7 +578,7 @@ func TestTruncatedTo(t *testing.T) {
 		want int
 	}{
 		{"complete", frame, rocev2.DecodeOptions{}, 0},
-		{"by the snapshot length", frame[:100], rocev2.DecodeOptions{Cut: true}, 100},
+		{"by the snapshot length", frame[:100], rocev2.DecodeOptions{AllowTruncated: true}, 100},
 		{"by a device", frame[:100], rocev2.DecodeOptions{}, 100},
 		{"by a device, in a tunnel", mirror[:120], rocev2.DecodeOptions{Link: rocev2.LinkIP}, 120},
 	} {

@@ -103,7 +103,7 @@ func (t *Table) carriesOn(p *Packet) (carried, again bool) {
 		q := &s.flow.sequence
 		d := bth.ComparePSN(p.pkt.PSN, q.next)
 		near := d >= 0 && d < len(t.capture.clock.waiting)
-		return q.seen && near && q.open && !r.begins, q.seen && d < 0 && d > -lifeDistance
+		return q.seen && near && q.open && !r.begins, q.seen && d < 0 && d > -connectionDistance
 	case answerKind:
 		about := t.streamAbout(s)
 		if about == nil || r.message == MessageRead {

@@ -17,7 +17,7 @@ func observeFile(t testing.TB, name string) *Table {
 	var d Decoder
 	var p Packet
 	for _, r := range wiretest.Capture(t, name) {
-		d.Decode(&p, r.Data, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen})
+		d.Decode(&p, r.Data, rocev2.DecodeOptions{AllowTruncated: len(r.Data) < r.OrigLen})
 		table.Observe(&p, uint64(r.Number), r.Time)
 	}
 	return table

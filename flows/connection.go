@@ -34,15 +34,15 @@ func (t *Table) recordAccepted(rep *Packet, c *qplearn.Connection) {
 	if a == b { // a host that connects its queue pair to itself
 		return
 	}
-	a.pairing.announced = connection{b.ref(), c.Responder.PSN, ids, c.MTU}
-	b.pairing.announced = connection{a.ref(), c.Requester.PSN, ids, c.MTU}
+	a.pairing.announced = announcedConnection{b.ref(), c.Responder.PSN, ids, c.MTU}
+	b.pairing.announced = announcedConnection{a.ref(), c.Requester.PSN, ids, c.MTU}
 	if !a.flow.sequence.seen && !b.flow.sequence.seen {
 		t.beginConnection(a)
 	}
 }
 
-// A connection is the part of a REQ and its REP that concerns one stream.
-type connection struct {
+// An announcedConnection is the part of a REQ and its REP that concerns one stream.
+type announcedConnection struct {
 	stream ref    // stream of the other direction
 	psn    uint32 // first PSN
 	ids    [2]uint32
@@ -50,35 +50,35 @@ type connection struct {
 }
 
 // checkAnnounced checks a request with PSN p against the connection announced by CM. If it belongs
-// to that connection, a new life of the flow begins. If it continues the previous one, the
+// to that connection, the flow's next connection begins. If it continues the previous one, the
 // announcement is discarded as forged.
 func (t *Table) checkAnnounced(s *stream, p uint32) {
 	c, q := &s.pairing.announced, &s.flow.sequence
 	goesOn := q.seen && p == q.next
 	switch d := bth.ComparePSN(p, c.psn); {
-	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
+	case d == 0 || d > 0 && d <= connectionDistance && !goesOn:
 		t.beginConnection(s)
 	case goesOn:
 		if partner := t.streamByRef(c.stream); partner != nil && partner.pairing.announced.ids == c.ids {
-			partner.pairing.announced = connection{}
+			partner.pairing.announced = announcedConnection{}
 		}
-		*c = connection{}
+		*c = announcedConnection{}
 	}
 }
 
-// beginConnection begins the connection announced for s: a new life begins in both directions,
+// beginConnection begins the connection announced for s, in both directions,
 // unless another connection was announced for the other direction meanwhile.
 func (t *Table) beginConnection(s *stream) {
 	c := s.pairing.announced
 	partner := t.streamByRef(c.stream)
 	if partner == nil {
-		s.pairing.announced = connection{}
+		s.pairing.announced = announcedConnection{}
 		return
 	}
 	same := t.partnerOf(s) == partner
-	t.beginAnnouncedLife(s)
+	t.beginAnnouncedConnection(s)
 	if partner.pairing.announced.ids == c.ids {
-		t.beginAnnouncedLife(partner)
+		t.beginAnnouncedConnection(partner)
 	}
 	if same { // the same queue pairs were connected again
 		t.joinStreams(s, partner, qplearn.BasisCM)
@@ -88,8 +88,8 @@ func (t *Table) beginConnection(s *stream) {
 	}
 }
 
-// beginAnnouncedLife begins the life announced by CM.
-func (t *Table) beginAnnouncedLife(s *stream) {
+// beginAnnouncedConnection begins the connection announced by CM.
+func (t *Table) beginAnnouncedConnection(s *stream) {
 	t.settleAnswers(s)
 	t.unpairStream(s)
 	t.dropEarly(s)
@@ -97,11 +97,11 @@ func (t *Table) beginAnnouncedLife(s *stream) {
 	p.ids = p.announced.ids
 	f.MTU = 0
 	f.opening.set = false
-	f.sequence.beginLife(p.announced.psn, t.histories.lookUp(f.history))
+	f.sequence.beginConnection(p.announced.psn, t.histories.lookUp(f.history))
 	if r := t.responses.lookUp(f.responses); r != nil {
 		r.seen, r.idents = false, idents{}
 	}
-	p.announced = connection{}
+	p.announced = announcedConnection{}
 }
 
 // recordEnded records the end of a connection. Answers under way still belong to it.

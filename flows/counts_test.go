@@ -50,7 +50,7 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 func TestRealCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		psn    PSN             // sum over all flows, without first and last PSNs and lives
+		psn    PSN             // sum over all flows, without first and last PSNs and connections
 		causes Retransmissions // if known
 		naks   uint64          // rxe's out_of_seq_request
 		rnrs   uint64          // rxe's send_rnr_err
@@ -184,41 +184,41 @@ func TestCopies(t *testing.T) {
 	}{
 		{"a copy",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13),
-			PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Copies: 1}, Retransmissions{}},
 		{"a copy that comes later, twice",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11),
-			PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1, Copies: 2}, Retransmissions{}},
 		{"a retransmission",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a retransmission, a copy of it and one of the original",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1, Copies: 2}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1, Copies: 2}, Retransmissions{Timeout: 1}},
 		{"a copy among retransmissions after a NAK",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).answerNAK(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11,
 				op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2, Copies: 1}, Retransmissions{NAK: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2, Copies: 1}, Retransmissions{NAK: 2}},
 		{"a copy of a late request",
 			newPaired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Retransmissions{}},
 		{"UC",
 			newScript(t).sendID(7, bth.UCSendOnly, 10, 11, 12).sendID(9, bth.UCSendOnly, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Copies: 1}, Retransmissions{}},
 		{"all Identifications are 0",
 			newPaired(t, 10).sendOnly(10, 11, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"all Identifications except one are 0",
 			newPaired(t, 10).sendOnly(10, 11).sendID(9, op, 12).sendOnly(13, 14, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"another PSN",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"a PSN of the previous life",
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+		{"a PSN of the previous connection",
 			newPaired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13),
-			PSN{First: 10, Last: 13, Lives: 3}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 3}, Retransmissions{}},
 		{"IPv6 has no Identification",
 			v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.script.onlyFlow()
@@ -300,11 +300,11 @@ func TestWholeMessages(t *testing.T) {
 			newScript(t).sendOp(middle, 11).sendOp(first, 10).sendOp(last, 12),
 			Messages{1, 1}},
 		{"… and nothing ends it", newScript(t).sendOp(middle, 11).sendOp(first, 10).sendOp(middle, 12), Messages{1, 0}},
-		{"another life",
+		{"another connection",
 			newScript(t).sendOp(uc(first), 10).sendOp(uc(last), 12).sendOp(uc(first), 900_000).sendOp(uc(last),
 				900_001),
 			Messages{2, 1}},
-		{"a new life within a message",
+		{"a new connection within a message",
 			newScript(t).sendOp(uc(only), 10).sendOp(uc(last), 900_001).sendOp(uc(only), 900_002),
 			Messages{2, 2}},
 		{"retransmissions begin no messages",
@@ -315,12 +315,12 @@ func TestWholeMessages(t *testing.T) {
 			require.Equal(t, c.of, c.script.onlyFlow().messages[MessageSend])
 		})
 	}
-	// More holes than maxHoles, each in a message of its own.
+	// More gaps than maxGaps, each in a message of its own.
 	s := newScript(t)
-	for i := range uint32(3 * maxHoles) {
+	for i := range uint32(3 * maxGaps) {
 		s.sendOp(uc(first), 3*i).sendOp(uc(last), 3*i+2)
 	}
-	require.Equal(t, Messages{3 * maxHoles, 0}, s.onlyFlow().messages[MessageSend])
+	require.Equal(t, Messages{3 * maxGaps, 0}, s.onlyFlow().messages[MessageSend])
 }
 
 // As many READs and ATOMICs as an adapter may have outstanding.
@@ -342,7 +342,7 @@ func TestManyOutstanding(t *testing.T) {
 		s.answerOp(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
 	}
 	require.Equal(t, Messages{maxAsked, maxAsked}, s.onlyFlow().messages[MessageRead])
-	// Requests outstanding in another life are forgotten.
+	// Requests outstanding in another connection are forgotten.
 	s.exchangeCM(8, 5, 1024).sendRead(5, 2000).answerOp(bth.RCRDMAReadResponseLast, 0, 3, 6)
 	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.onlyFlow().messages[MessageRead])
 }

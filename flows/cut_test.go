@@ -20,7 +20,7 @@ func TestTruncatedCaptures(t *testing.T) {
 		var p Packet
 		for _, r := range wiretest.Capture(t, name) {
 			data := r.Data[:min(len(r.Data), snap)]
-			d.Decode(&p, data, rocev2.DecodeOptions{Cut: len(data) < r.OrigLen})
+			d.Decode(&p, data, rocev2.DecodeOptions{AllowTruncated: len(data) < r.OrigLen})
 			table.Observe(&p, uint64(r.Number), r.Time)
 		}
 		return table.Stats()
@@ -114,19 +114,19 @@ func TestSnapLength(t *testing.T) {
 		{"nothing", nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d.Decode(&p, c.frame, rocev2.DecodeOptions{Cut: true})
+			d.Decode(&p, c.frame, rocev2.DecodeOptions{AllowTruncated: true})
 			require.Equal(t, c.needs, p.snapLength)
 		})
 	}
-	d.Decode(&p, v6(17)[14:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	d.Decode(&p, v6(17)[14:], rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 	require.EqualValues(t, 100, p.snapLength)
 	// Truncated packets that are counted in their flows are counted in Stats as well.
 	table := New(Config{})
 	ack := v6(17, 0, 0, 0x12, 0xB7, 0, 100, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1)
-	require.True(t, d.Decode(&p, ack, rocev2.DecodeOptions{Cut: true}))
+	require.True(t, d.Decode(&p, ack, rocev2.DecodeOptions{AllowTruncated: true}))
 	table.Observe(&p, 1, time.Unix(1, 0))
 	require.Equal(t, Stats{Packets: 1, Truncated: 1, SnapLength: 78}, table.Stats())
-	require.False(t, d.Decode(&p, ack[:60], rocev2.DecodeOptions{Cut: true}))
+	require.False(t, d.Decode(&p, ack[:60], rocev2.DecodeOptions{AllowTruncated: true}))
 	table.Observe(&p, 2, time.Unix(1, 0))
 	require.Equal(t, Stats{Packets: 2, Truncated: 2, SnapLength: 114}, table.Stats())
 }

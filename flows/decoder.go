@@ -34,9 +34,9 @@ var be = binary.BigEndian
 // counts them.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.nHops, p.snapLength, p.pkt.CM.Attribute = otherTraffic, false, 0, 0, 0
-	p.cutTo, p.unread, p.outer = 0, 0, outerHeader{}
-	if o.Cut {
-		p.cutTo = uint32(len(b))
+	p.truncatedLen, p.unread, p.outer = 0, 0, outerHeader{}
+	if o.AllowTruncated {
+		p.truncatedLen = uint32(len(b))
 	}
 	o.Outer = d.Outer
 	d.f.Decode(b, o)
@@ -44,7 +44,7 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		return true
 	}
 	counts := d.decodeFrame(p)
-	if o.Cut && (!counts || p.kind == requestKind || p.kind == answerKind || p.kind == ppfcKind &&
+	if o.AllowTruncated && (!counts || p.kind == requestKind || p.kind == answerKind || p.kind == ppfcKind &&
 		p.about.QP&withoutQP != 0) {
 		needs := message.SnapLength(&d.f, d.Config)
 		p.snapLength = uint16(min(needs, math.MaxUint16))
@@ -203,8 +203,8 @@ func (d *Decoder) readTransport(p *Packet) {
 	d.readAddresses(p, wire.DestQP(u.Data))
 	p.readBTH(u.Data, payloadLen(u.Data, int(u.Length)))
 	p.truncated, p.pkt.SrcPort = u.Truncated, u.SrcPort
-	if p.truncated && p.cutTo == 0 && !u.Trimmed {
-		p.cutTo = d.cutByDevice()
+	if p.truncated && p.truncatedLen == 0 && !u.Trimmed {
+		p.truncatedLen = d.lengthBeforeTruncation()
 	}
 	p.vlan, p.pcp = 0, 0
 	if id, priority, ok := d.f.VLAN(); ok {
@@ -215,9 +215,9 @@ func (d *Decoder) readTransport(p *Packet) {
 	d.readOuter(p)
 }
 
-// cutByDevice returns the length of a frame that a network device truncated. In a mirror it is that of
+// lengthBeforeTruncation returns the length of a frame that a network device truncated. In a mirror it is that of
 // the mirrored frame.
-func (d *Decoder) cutByDevice() uint32 {
+func (d *Decoder) lengthBeforeTruncation() uint32 {
 	if d.f.Mirror() == nil {
 		return uint32(len(d.f.Octets()))
 	}
@@ -280,7 +280,7 @@ func (p *Packet) readIngress(outer []byte) {
 // readHeaders sets the fields of the extended headers of a request or an answer.
 func (d *Decoder) readHeaders(p *Packet, h *bth.Headers) {
 	p.readExtended(h)
-	p.noHeaders = h.Present != h.Opcode.Headers() // a network device has cut the packet after its BTH
+	p.noHeaders = h.Present != h.Opcode.Headers() // a network device has truncated the packet after its BTH
 	if p.kind != requestKind && !roles[h.Opcode].isResponse() {
 		return
 	}

@@ -91,10 +91,10 @@ func TestCountedFields(t *testing.T) {
 	require.True(t, d.Decode(&p, frame, rocev2.DecodeOptions{}))
 	table.Observe(&p, 2, time.Unix(102, 0))
 	for cut := range len(frame) {
-		got := d.Decode(&p, frame[:cut], rocev2.DecodeOptions{Cut: true})
+		got := d.Decode(&p, frame[:cut], rocev2.DecodeOptions{AllowTruncated: true})
 		require.Equal(t, cut >= 18+40+8+12, got, "cut to %d octets: the BTH is whole or not", cut)
 	}
-	require.True(t, d.Decode(&p, frame[:100], rocev2.DecodeOptions{Cut: true}))
+	require.True(t, d.Decode(&p, frame[:100], rocev2.DecodeOptions{AllowTruncated: true}))
 	table.Observe(&p, 3, time.Unix(104, 0))
 	for _, f := range table.Snapshot().Flows {
 		require.EqualValues(t, 3, f.VLAN)
@@ -120,7 +120,8 @@ func TestNotices(t *testing.T) {
 	c := cnp.New(17, 0xFFFF)
 	ip := wiretest.Must(c.AppendPacket(nil, hostB, hostA, cnp.Config{}))(t)
 	for cut := 60; cut <= len(ip); cut++ { // its BTH is complete
-		require.True(t, d.Decode(&p, ip[:cut], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: cut < len(ip)}))
+		require.True(t, d.Decode(&p, ip[:cut],
+			rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: cut < len(ip)}))
 		require.Equal(t, cnpKind, p.kind)
 	}
 	pause := pfc.PFC{Enabled: 0x18, Quanta: [8]uint16{3: 65535}}.AppendFrame(nil, [6]byte{2, 0, 0, 0, 0, 1})
@@ -210,7 +211,7 @@ func TestDecodedOctets(t *testing.T) {
 			var d Decoder
 			var p Packet
 			d.Decode(&p, newFrame(bth.RCAcknowledge, 18, port, c.length, c.length-8)[:14+20+8+12],
-				rocev2.DecodeOptions{Cut: true})
+				rocev2.DecodeOptions{AllowTruncated: true})
 			require.Equal(t, c.want, p.kind, c.length)
 		})
 	}

@@ -47,7 +47,7 @@ func TestLastResponses(t *testing.T) {
 	}{
 		{"of the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 12), Messages{1, 1}},
 		{"after the READ", newPaired(t, 10).sendRead(10, 3000).answerOp(last, 0, 14), Messages{1, 0}},
-		{"of a previous life", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).
+		{"of a previous connection", newPaired(t, 10).sendRead(10, 3000).exchangeCM(8, 10, 1024).sendOnly(10, 11, 12).
 			answerOp(last, 0, 12),
 			Messages{1, 0}},
 		{"MTU unknown, the next READ shows it",
@@ -64,16 +64,16 @@ func TestLastResponses(t *testing.T) {
 	}
 }
 
-// Messages that lost a packet stay incomplete when their holes are dropped.
+// Messages that lost a packet stay incomplete when their gaps are dropped.
 func TestForgottenMessages(t *testing.T) {
 	s := newScript(t)
-	for i := range uint32(maxHoles + 6) {
+	for i := range uint32(maxGaps + 6) {
 		s.sendOp(bth.RCSendFirst, 3*i).sendOp(bth.RCSendLast, 3*i+2)
 	}
 	for i := range uint32(10) {
-		s.sendOnly(3*(maxHoles+6) + i)
+		s.sendOnly(3*(maxGaps+6) + i)
 	}
-	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.onlyFlow().messages[MessageSend])
+	require.Equal(t, Messages{maxGaps + 6 + 10, 10}, s.onlyFlow().messages[MessageSend])
 	// The end of a message is late, and a packet before it is still missing.
 	s = newScript(t).sendOp(bth.RCSendFirst, 10).sendOp(bth.RCSendFirst, 14).sendOp(bth.RCSendLast, 12)
 	require.Equal(t, Messages{2, 0}, s.onlyFlow().messages[MessageSend])
@@ -224,14 +224,14 @@ func TestForgedExchange(t *testing.T) {
 	s := newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	k := s.keyBA()
 	back := s.findStream(&k)
-	require.NotEqual(t, connection{}, back.pairing.announced)
+	require.NotEqual(t, announcedConnection{}, back.pairing.announced)
 	s.sendOnly(11)
-	require.Equal(t, connection{}, back.pairing.announced)
+	require.Equal(t, announcedConnection{}, back.pairing.announced)
 	s = newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024)
 	back = s.findStream(&k)
 	back.pairing.announced.ids[0]++
 	s.sendOnly(11)
-	require.NotEqual(t, connection{}, back.pairing.announced)
+	require.NotEqual(t, announcedConnection{}, back.pairing.announced)
 }
 
 // Of equally deep queues the first counts.

@@ -8,7 +8,7 @@
 // ports if PSNs are not conclusive, or from the DETH of a datagram. Answers that cannot be matched are
 // counted separately, never for the wrong flow.
 //
-// A queue pair that is used again for a new connection continues its flow: the flow has several lives.
+// If a queue pair is used again for a new connection, its flow continues: a flow has one or more connections.
 //
 // A [Decoder] decodes the fields of a packet that a [Table] counts:
 //

@@ -36,10 +36,10 @@ func Example() {
 	}
 	for _, f := range table.Snapshot().Flows {
 		if f.PSN.Retransmitted > 0 {
-			fmt.Printf("%v: %d packets, %d of them repeats, %d as the receiver was not ready, since frame %d\n",
+			fmt.Printf("%v: %d packets, %d retransmitted, %d as the receiver was not ready, since frame %d\n",
 				f.FlowKey, f.Packets, f.PSN.Retransmitted, f.Causes.RNR, f.FirstTrouble)
 		}
 	}
 	// Output:
-	// fd77::2 > fd77::1 qp 0x000017: 4 packets, 3 of them repeats, 3 as the receiver was not ready, since frame 243
+	// fd77::2 > fd77::1 qp 0x000017: 4 packets, 3 retransmitted, 3 as the receiver was not ready, since frame 243
 }

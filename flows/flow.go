@@ -95,7 +95,7 @@ func (f *flow) countPSNs(p *Packet, r *opcodeRole) (n, more uint32) {
 	case r.message != MessageRead:
 		return 1, 0
 	case p.noHeaders:
-		return 1, lifeDistance - 1
+		return 1, connectionDistance - 1
 	case f.MTU != 0:
 		return bth.ReadPSNs(p.pkt.DMA, f.MTU), 0
 	}

@@ -71,7 +71,7 @@ func FuzzTable(f *testing.F) {
 					[]uint64{uint64(sum.Late), uint64(sum.Retransmitted)})
 			}
 			require.LessOrEqual(t, len(series.Marks), seriesMarks)
-			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a life with answers only has a gap as well
+			require.LessOrEqual(t, p.Gaps, 2*f.Packets+exchanges) // a connection with answers only has a gap as well
 			if f.Sequenced {
 				require.LessOrEqual(t, p.Late+p.Retransmitted, f.Packets)
 			}
@@ -99,7 +99,7 @@ func FuzzDecoder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, octets []byte, link uint8, cut bool) {
 		var d Decoder
 		var p, q Packet
-		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6), Cut: cut}
+		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6), AllowTruncated: cut}
 		counts := d.Decode(&p, octets, o)
 		require.Equal(t, counts, p.kind != otherTraffic && p.kind != invalidKind && p.kind != truncatedKind)
 		require.True(t, cut || p.snapLength == 0)

@@ -8,19 +8,21 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A history is the state of a flow's current life that flows with a single request do not need,
+// A history is the state of a flow's current connection that flows with a single request do not need,
 // such as flows of scans and spoofed addresses.
 type history struct {
-	holes     holes
-	idents    idents // used with every request, next to holes for the cache
+	gaps      gapList
+	idents    idents // used with every request, next to gaps for the cache
 	naks      nakRecords
 	marks     pendingTimes
 	asks      uint32 // id in Table.asks; 0 for none
 	retries   uint32 // id in Table.retries; 0 for none
-	forgotten bool   // asks belong to the previous life
+	forgotten bool   // asks belong to the previous connection
 }
 
-func (h *history) resetLife() { *h = history{asks: h.asks, forgotten: h.asks != 0, retries: h.retries} }
+func (h *history) resetConnection() {
+	*h = history{asks: h.asks, forgotten: h.asks != 0, retries: h.retries}
+}
 
 // An askRequest is a READ or an ATOMIC: its message ends with the responder's data.
 type askRequest struct {
@@ -151,7 +153,9 @@ const (
 var causeNames = [...]string{"timeout", "nak", "rnr", "read"}
 
 // String returns the key of the cause in `repeats_by` of rocecn flows.
-func (c RetransmissionCause) String() string { return enumtext.Name(c, causeNames[:], "RepeatCause") }
+func (c RetransmissionCause) String() string {
+	return enumtext.Name(c, causeNames[:], "RetransmissionCause")
+}
 
 // pendingTimes are the requests that wait for their round trip time, the lowest PSN first.
 type pendingTimes struct {

@@ -38,7 +38,7 @@ func (v *variety) addIdent(of uint16) {
 // flows.
 const maxStep = 1 << 10
 
-// isOriginal reports whether a request that fills a hole was sent before the requests after the hole,
+// isOriginal reports whether a request that fills a gap was sent before the requests after the gap,
 // by the Identifications of a sender that numbers its packets.
 func (i *idents) isOriginal(psn uint32, of uint16) bool {
 	if i.rising < 8 || i.rising*8 < (i.same+i.other)*7 {

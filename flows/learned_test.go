@@ -8,7 +8,7 @@ import (
 )
 
 // Once a pair is known, only packets with new information are passed to the map: READs, requests
-// out of order, and answers about no request of this life. The first request and the first answer
+// out of order, and answers about no request of this connection. The first request and the first answer
 // in order are passed as well. Before, all are passed.
 func TestPacketsLearned(t *testing.T) {
 	known := func() *script {
@@ -30,7 +30,7 @@ func TestPacketsLearned(t *testing.T) {
 		{"again", known().sendOnly(14, 15, 12), 12},
 		{"READ", known().sendOnly(14).sendRead(15, 100), 15},
 		{"answers in order", known().sendOnly(14).answerACK(14), 13},
-		{"answer of another life", known().sendOnly(14).answerACK(14, 900_000), 900_000},
+		{"answer of another connection", known().sendOnly(14).answerACK(14, 900_000), 900_000},
 		{"response in order", known().sendOnly(14).answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 14), 13},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.psn, c.script.lastLearned) })

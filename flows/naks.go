@@ -21,7 +21,7 @@ type nakRecord struct {
 // maxNAKs is the number of NAKs remembered for each flow; the oldest one is overwritten.
 const maxNAKs = 8
 
-// nakRecords are the NAKs of the current life, and the current run of retransmissions.
+// nakRecords are the NAKs of the current connection, and the current run of retransmissions.
 type nakRecords struct {
 	all [maxNAKs]nakRecord
 
@@ -75,7 +75,7 @@ func (h *history) coverNAKs(c uint32) {
 }
 
 // goBack records a retransmitted request with PSNs from p up to end, or a late one that fills a
-// hole, and returns its cause.
+// gap, and returns its cause.
 func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RetransmissionCause {
 	r := &h.naks
 	switch {

@@ -21,7 +21,7 @@ func TestTrouble(t *testing.T) {
 		Responses: Responses{Packets: none, ECN: [4]uint64{none, none, none, none}, PSN: ResponsePSN{Gaps: none,
 			Missing: none + 1<<18, Late: none, Copies: none, Retransmitted: 1 << 19}, ICRCWrong: 1 << 20},
 		Data: Data{Packets: none, CE: 1},
-		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Retransmitted: 4, Unseen: 8,
+		PSN: PSN{Connections: none, Gaps: none, Missing: none, Late: none, Copies: none, Retransmitted: 4, Unseen: 8,
 			Lost:     16,
 			Unjudged: 32},
 		Answers: Answers{ACKs: none, naks: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096,

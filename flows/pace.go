@@ -62,19 +62,19 @@ type pace struct {
 	before  float64
 	after   blocks
 
-	judged, cut  uint64
-	sumBefore    float64
-	sumAfter     float64
-	recovering   bool
-	cutAt        int64
-	cutFrom      float64
-	recovery     uint32  // id in Table.histograms; 0 for none
-	recovered    int64   // recovery time that this request completed; 0 for none
-	fastest      float64 // maximum rate of the flow
-	unheeded     cnpRun
-	unanswered   cnpRun // of CNPs that the receiver would have sent about marks
-	marks, quiet reaction
-	disturbed    int64 // time of the last mark or CNP
+	judged, slowed uint64
+	sumBefore      float64
+	sumAfter       float64
+	recovering     bool
+	cutAt          int64
+	cutFrom        float64
+	recovery       uint32  // id in Table.histograms; 0 for none
+	recovered      int64   // recovery time that this request completed; 0 for none
+	fastest        float64 // maximum rate of the flow
+	unheeded       cnpRun
+	unanswered     cnpRun // of CNPs that the receiver would have sent about marks
+	marks, quiet   reaction
+	disturbed      int64 // time of the last mark or CNP
 }
 
 func (p *pace) recordRequest(octets uint32, at int64) {
@@ -162,7 +162,7 @@ func (p *pace) judgeCNP() {
 		p.unheeded.run, p.unheeded.from = sign{}, 0
 	}
 	if p.after.slowest <= 0.9*p.before {
-		p.cut++
+		p.slowed++
 		if !p.recovering {
 			p.recovering, p.cutAt, p.cutFrom = true, p.came, p.before
 		}
@@ -170,7 +170,7 @@ func (p *pace) judgeCNP() {
 }
 
 func (p *pace) toControl(recovery *Histogram) Control {
-	c := Control{Judged: p.judged, Slowed: p.cut, Recovery: recovery, Unheeded: p.unheeded.longest.toSign(),
+	c := Control{Judged: p.judged, Slowed: p.slowed, Recovery: recovery, Unheeded: p.unheeded.longest.toSign(),
 		Rate: p.unheeded.rate, Unanswered: p.unanswered.longest.toSign(), MarksJudged: p.marks.judged,
 		MarksSlowed: p.marks.slowed, QuietJudged: p.quiet.judged, QuietSlowed: p.quiet.slowed}
 	if p.judged > 0 {

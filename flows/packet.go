@@ -26,7 +26,7 @@ type Packet struct {
 	ident        uint16   // Identification of an IPv4 header
 	snapLength   uint16   // snapshot length that the frame would have needed in octets; 0 if it was long enough
 	ipOctets     uint32
-	cutTo        uint32       // length of a truncated frame in octets; 0 if it is complete
+	truncatedLen uint32       // length of a truncated frame in octets; 0 if it is complete
 	unread       unreadHeader // of other traffic
 
 	// pkt contains the fields that the queue pair map needs as well. Its flow consists of the

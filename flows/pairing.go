@@ -13,15 +13,15 @@ import (
 type pairing struct {
 	partner   ref // stream to the other queue pair of the connection
 	basis     qplearn.Basis
-	ended     bool       // a DREQ ended the connection
-	ids       [2]uint32  // communication IDs of the CM exchange, the requester's first
-	announced connection // connection announced by CM, until data packets use it
+	ended     bool                // a DREQ ended the connection
+	ids       [2]uint32           // communication IDs of the CM exchange, the requester's first
+	announced announcedConnection // connection announced by CM, until data packets use it
 
 	// State of skipLearning.
 	skipped uint8
 	shown   int64 // last packet passed to the map, nanoseconds since 1970
 
-	// Source queue pair of the flow in the last life for which it is known.
+	// Source queue pair of the flow in the last connection for which it is known.
 	srcQP   uint32
 	srcQPBy qplearn.Basis // 0 if unknown
 
@@ -49,10 +49,10 @@ func (p *pairing) skipLearning(at int64) bool {
 }
 
 // expectsAnswer reports whether an answer with this PSN may belong to a request of the flow's
-// current life, allowing for a few requests that were not captured.
+// current connection, allowing for a few requests that were not captured.
 func (s *stream) expectsAnswer(psn uint32) bool {
 	d := bth.ComparePSN(psn, s.flow.sequence.next)
-	return -lifeDistance <= d && d < 1<<11+int(s.flow.sequence.slack)
+	return -connectionDistance <= d && d < 1<<11+int(s.flow.sequence.slack)
 }
 
 // learnPacket passes a packet to the map, and pairs the streams of new connections.

@@ -395,14 +395,14 @@ func TestLateMiddle(t *testing.T) {
 // announced by CM.
 func TestAnswersBeforeConnection(t *testing.T) {
 	s := newScript(t).answerACK(12).exchangeCM(7, 10, 1024).sendOnly(10)
-	require.Equal(t, PSN{First: 10, Last: 10, Lives: 1}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 10, Connections: 1}, s.onlyFlow().PSN)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
 	s.sendOnly(5002).answerACK(5002)
-	require.Equal(t, PSN{First: 5002, Last: 5002, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 5002, Last: 5002, Connections: 1, Gaps: 1, Missing: 2, Unseen: 2}, s.onlyFlow().PSN)
 
-	// A retransmitted REP, or REQ and REP, begins no new life.
+	// A retransmitted REP, or REQ and REP, begins no new connection.
 	s = newPaired(t, 10).answerREP(7, 10).sendOnly(10).answerREP(7, 10).exchangeCM(7, 10, 1024).sendOnly(11)
-	require.Equal(t, PSN{First: 10, Last: 11, Lives: 1}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 11, Connections: 1}, s.onlyFlow().PSN)
 }
 
 // A retransmission after PSNs acknowledged meanwhile is caused by the NAK.
@@ -629,7 +629,7 @@ func TestEvictedAddsUp(t *testing.T) {
 // A middle response from before its pair was known covers the PSNs before it.
 func TestEarlyMiddle(t *testing.T) {
 	s := newScript(t).sendOnly(10).sendRead(12, 3072).answerOp(bth.RCRDMAReadResponseMiddle, 0, 13)
-	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.onlyFlow().PSN)
 	s.pairWith(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
 	require.EqualValues(t, 1, s.onlyFlow().PSN.Unseen)
 	require.Zero(t, s.onlyFlow().PSN.Unjudged)

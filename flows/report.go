@@ -117,9 +117,9 @@ type Messages struct {
 type PSN struct {
 	First uint32 `json:"first"` // lowest PSN of the first connection
 	Last  uint32 `json:"last"`  // last PSN taken by a request
-	// Lives is the number of connections: 1, and one more for each time that connection management or
+	// Connections is the number of connections: 1, and one more for each time that connection management or
 	// a PSN more than 65,536 from the expected one shows a new connection; 0 without requests.
-	Lives         uint64 `json:"-"`
+	Connections   uint64 `json:"-"`
 	Gaps          uint64 `json:"gaps"`
 	Missing       uint64 `json:"missing"` // skipped PSNs, including those of Late
 	Late          uint64 `json:"late"`    // requests that filled a gap later
@@ -242,7 +242,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 			out.PSN.Unjudged += out.PSN.Unseen + out.PSN.Lost
 			out.PSN.Unseen, out.PSN.Lost, out.GaveUp = 0, 0, nil
 		}
-		for kind, n := range q.cutNow(h) {
+		for kind, n := range q.countIncomplete(h) {
 			m := &out.messages[kind]
 			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)
 		}

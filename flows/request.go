@@ -60,11 +60,11 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 	if f.history != 0 || f.Packets > 1 || q.begun {
 		h = t.historyOf(f)
 	}
-	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, bth.AddPSN(q.next, q.slack)
+	connections, slack, read, expected := q.counts.Connections, q.slack, q.read, bth.AddPSN(q.next, q.slack)
 	n, more := f.countPSNs(p, r)
 	covered := q.begun && q.isCovered(p.pkt.PSN)
 	verdict := q.judgeRequest(p.pkt.PSN, n, more, r, h)
-	if q.counts.Lives != lives && s.pairing.ended {
+	if q.counts.Connections != connections && s.pairing.ended {
 		t.settleAnswers(s)
 		t.unpairStream(s)
 	}
@@ -89,7 +89,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 	}
 	first, unreliable := int64(0), p.pkt.Opcode.Transport() == bth.TransportUC
 	if !unreliable {
-		t.capture.sampling.addRequest(verdict, f, q.counts.Lives != lives, n, gap)
+		t.capture.sampling.addRequest(verdict, f, q.counts.Connections != connections, n, gap)
 	}
 	if !unreliable && (p.pkt.AckReq || r.asks || verdict.isRetransmission()) {
 		t.capture.asked = true
@@ -123,7 +123,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		}
 	}
 	if series := t.seriesOf(f); series != nil {
-		series.recordSequenced(p, frame, at, verdict, gap, q.counts.Lives != lives, cause)
+		series.recordSequenced(p, frame, at, verdict, gap, q.counts.Connections != connections, cause)
 		t.totalAt(at).countVerdict(verdict, gap)
 	}
 	if e := t.evidenceOf(f); e != nil {

@@ -53,18 +53,18 @@ type responses struct {
 	peak        peak  // of requests and responses
 	start       int64 // begin of its windows
 
-	seen  bool   // next is valid
-	open  bool   // the response before next does not end its READ
-	next  uint32 // PSN expected next
-	holes [maxResponseHoles]span
-	n     int // number of holes
+	seen bool   // next is valid
+	open bool   // the response before next does not end its READ
+	next uint32 // PSN expected next
+	gaps [maxResponseGaps]span
+	n    int // number of gaps
 
 	idents idents
 }
 
-// maxResponseHoles is the number of holes remembered for each flow. If there are more, the oldest is
+// maxResponseGaps is the number of gaps remembered for each flow. If there are more, the oldest is
 // dropped, and a response that fills it later counts as a retransmission.
-const maxResponseHoles = 32
+const maxResponseGaps = 32
 
 // isResponse reports whether packets with the role are READ responses or ATOMIC Acknowledges.
 func (r *opcodeRole) isResponse() bool { return r.kind == answerKind && !r.acknowledge }
@@ -171,18 +171,18 @@ func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, ga
 	role, psn := &roles[p.pkt.Opcode], p.pkt.PSN
 	end := bth.AddPSN(psn, 1)
 	d := bth.ComparePSN(psn, r.next)
-	again := d < 0 && d >= -lifeDistance
+	again := d < 0 && d >= -connectionDistance
 	if p.pkt.Flow.QP&overIPv4 != 0 {
-		if r.seen && again && !r.inHole(psn) && r.idents.isCopy(psn, p.ident) {
+		if r.seen && again && !r.inGap(psn) && r.idents.isCopy(psn, p.ident) {
 			r.PSN.Copies++
 			return inOrder, 0
 		}
 		r.idents.add(psn, p.ident)
 	}
 	switch {
-	case !r.seen || !again && (d < 0 || d > lifeDistance):
+	case !r.seen || !again && (d < 0 || d > connectionDistance):
 		r.n = 0
-	case again && r.fillHole(psn):
+	case again && r.fillGap(psn):
 		r.PSN.Late++
 		return late, 0
 	case again:
@@ -201,7 +201,7 @@ func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, ga
 	return beyondGap, gap
 }
 
-// skipResponses adds the responses that were skipped before PSN p to the holes, and returns their
+// skipResponses adds the responses that were skipped before PSN p to the gaps, and returns their
 // number. PSNs of other requests in between have no responses. These are known from the READs and
 // ATOMICs of the partner; a READ that was not captured reaches to the next one that was, or to p.
 func (t *Table) skipResponses(s *stream, r *responses, p uint32) (n uint32) {
@@ -221,7 +221,7 @@ func (t *Table) skipResponses(s *stream, r *responses, p uint32) (n uint32) {
 				to = a.from
 			}
 		}
-		n += r.addHole(span{from, to})
+		n += r.addGap(span{from, to})
 		from = to
 	}
 	for a := range asked.inOrder() {
@@ -236,29 +236,29 @@ func (t *Table) skipResponses(s *stream, r *responses, p uint32) (n uint32) {
 			to = p
 		}
 		if bth.ComparePSN(to, from) > 0 {
-			n += r.addHole(span{from, to})
+			n += r.addGap(span{from, to})
 			from = to
 		}
 	}
 	return n
 }
 
-// addHole adds a span to the holes, and returns its length.
-func (r *responses) addHole(s span) uint32 {
+// addGap adds a span to the gaps, and returns its length.
+func (r *responses) addGap(s span) uint32 {
 	if s.length() == 0 {
 		return 0
 	}
-	if r.n == maxResponseHoles {
-		copy(r.holes[:], r.holes[1:])
+	if r.n == maxResponseGaps {
+		copy(r.gaps[:], r.gaps[1:])
 		r.n--
 	}
-	r.holes[r.n] = s
+	r.gaps[r.n] = s
 	r.n++
 	return s.length()
 }
 
-func (r *responses) inHole(p uint32) bool {
-	for _, h := range r.holes[:r.n] {
+func (r *responses) inGap(p uint32) bool {
+	for _, h := range r.gaps[:r.n] {
 		if h.contains(p) {
 			return true
 		}
@@ -266,28 +266,28 @@ func (r *responses) inHole(p uint32) bool {
 	return false
 }
 
-// fillHole removes PSN p from the holes, and reports whether it was in one.
-func (r *responses) fillHole(p uint32) bool {
+// fillGap removes PSN p from the gaps, and reports whether it was in one.
+func (r *responses) fillGap(p uint32) bool {
 	for i := r.n - 1; i >= 0; i-- {
-		h := r.holes[i]
+		h := r.gaps[i]
 		if !h.contains(p) {
 			continue
 		}
 		before, after := span{h.from, p}, span{bth.AddPSN(p, 1), h.to}
 		switch {
 		case before.length() > 0 && after.length() > 0:
-			r.holes[i] = before
-			if r.n < maxResponseHoles {
-				copy(r.holes[i+2:r.n+1], r.holes[i+1:r.n])
-				r.holes[i+1] = after
+			r.gaps[i] = before
+			if r.n < maxResponseGaps {
+				copy(r.gaps[i+2:r.n+1], r.gaps[i+1:r.n])
+				r.gaps[i+1] = after
 				r.n++
 			}
 		case before.length() > 0:
-			r.holes[i] = before
+			r.gaps[i] = before
 		case after.length() > 0:
-			r.holes[i] = after
+			r.gaps[i] = after
 		default:
-			copy(r.holes[i:], r.holes[i+1:r.n])
+			copy(r.gaps[i:], r.gaps[i+1:r.n])
 			r.n--
 		}
 		return true

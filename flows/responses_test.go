@@ -113,13 +113,13 @@ func TestResponsePSNs(t *testing.T) {
 		}
 		require.Equal(t, ResponsePSN{Copies: 1}, s.flowBA().Responses.PSN)
 	})
-	t.Run("more holes than are remembered", func(t *testing.T) {
+	t.Run("more gaps than are remembered", func(t *testing.T) {
 		s := newScript(t)
-		for i := range uint32(2 * maxResponseHoles) {
+		for i := range uint32(2 * maxResponseGaps) {
 			s.answerOp(bth.RCRDMAReadResponseMiddle, 0, 2*i)
 		}
-		s.answerOp(bth.RCRDMAReadResponseMiddle, 0, 1, 4*maxResponseHoles-3)
-		want := ResponsePSN{Gaps: 2*maxResponseHoles - 1, Missing: 2*maxResponseHoles - 1, Late: 1, Retransmitted: 1}
+		s.answerOp(bth.RCRDMAReadResponseMiddle, 0, 1, 4*maxResponseGaps-3)
+		want := ResponsePSN{Gaps: 2*maxResponseGaps - 1, Missing: 2*maxResponseGaps - 1, Late: 1, Retransmitted: 1}
 		require.Equal(t, want, s.flowBA().Responses.PSN)
 	})
 }

@@ -27,16 +27,16 @@ const (
 	maxRetried = 64 // requests remembered for each flow; the oldest one is overwritten
 )
 
-// retries are the requests of a life that were retransmitted after a timeout. It is allocated for
+// retries are the requests of a connection that were retransmitted after a timeout. It is allocated for
 // flows with such requests only.
 type retries struct {
 	ring  [maxRetried]retriedRequest
 	n     uint32 // number of requests stored so far
 	plain uint32 // timeouts of requests that ask for no answer, since the last one that asks for one
 
-	life     uint64 // PSN.Lives of the requests
-	spurious uint64 // of overwritten requests and of earlier lives
-	timed    uint64 // round trip times counted
+	connection uint64 // PSN.Connections of the requests
+	spurious   uint64 // of overwritten requests and of earlier connections
+	timed      uint64 // round trip times counted
 
 	last lastRetry
 }
@@ -137,7 +137,7 @@ func (e *retriedRequest) countTimes(h *Histogram) (n uint64) {
 	return n
 }
 
-// spuriousNow returns the number of spurious retransmissions of the life so far.
+// spuriousNow returns the number of spurious retransmissions of the connection so far.
 func (r *retries) spuriousNow() uint64 {
 	if r == nil {
 		return 0
@@ -158,10 +158,10 @@ func (r *retries) timesNow() uint64 {
 	return r.timed
 }
 
-// beginLife forgets the requests of the previous life.
-func (r *retries) beginLife(life uint64) {
-	if r.life != life {
-		*r = retries{life: life, spurious: r.spuriousNow(), timed: r.timed}
+// beginConnection forgets the requests of the previous connection.
+func (r *retries) beginConnection(connection uint64) {
+	if r.connection != connection {
+		*r = retries{connection: connection, spurious: r.spuriousNow(), timed: r.timed}
 	}
 }
 
@@ -183,7 +183,7 @@ func (t *Table) recordRetry(f *flow, h *history, one *retry) {
 		return
 	}
 	r := t.retries.allocate(&h.retries)
-	r.beginLife(f.sequence.counts.Lives)
+	r.beginConnection(f.sequence.counts.Connections)
 	o, psn, timeouts := &roles[one.p.pkt.Opcode], one.p.pkt.PSN, uint32(0)
 	if one.cause == CauseTimeout {
 		timeouts = 1
@@ -226,7 +226,7 @@ func (l *lastRetry) recordCopy(psn uint32, one *retry) {
 // PSN that it covers, and advances reports whether no earlier answer covered that.
 func (t *Table) answerRetried(f *flow, h *history, a *reply, covered uint32, advances bool) {
 	r := t.retries.lookUp(h.retries)
-	if r.life != f.sequence.counts.Lives {
+	if r.connection != f.sequence.counts.Connections {
 		return
 	}
 	o, isNAK := &roles[a.opcode], a.syndromeType() != bth.SyndromeACK
@@ -276,7 +276,7 @@ func (t *Table) gaveUp(f *flow) *GaveUp {
 		return nil
 	}
 	r := t.retries.lookUp(h.retries)
-	if r == nil || r.life != f.sequence.counts.Lives || !r.last.set || !f.sequence.cover.any ||
+	if r == nil || r.connection != f.sequence.counts.Connections || !r.last.set || !f.sequence.cover.any ||
 		r.last.timeout < leastTimeout || t.latest-r.last.at < 2*r.last.timeout {
 		return nil
 	}

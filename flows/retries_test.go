@@ -117,7 +117,7 @@ func TestSpuriousWithoutAckReq(t *testing.T) {
 	require.Equal(t, Retransmissions{Timeout: 2, Spurious: 2}, s.onlyFlow().Causes)
 }
 
-// Spurious retransmissions stay counted when there are more than are remembered, when another life
+// Spurious retransmissions stay counted when there are more than are remembered, when another connection
 // begins, and when the flow is evicted. One with more copies than times are kept is not judged.
 func TestManyRetries(t *testing.T) {
 	s := newPaired(t, 10)
@@ -127,7 +127,7 @@ func TestManyRetries(t *testing.T) {
 	require.Equal(t, Retransmissions{Timeout: 2 * maxRetried, Spurious: 2 * maxRetried}, s.onlyFlow().Causes)
 	s.sendOnly(900_000, 900_000).answerACK(900_000, 900_000)
 	require.EqualValues(t, 2*maxRetried+1, s.onlyFlow().Causes.Spurious)
-	require.EqualValues(t, 2, s.onlyFlow().PSN.Lives)
+	require.EqualValues(t, 2, s.onlyFlow().PSN.Connections)
 	for range maxCopies + 1 {
 		s.sendOnly(900_001)
 	}
@@ -165,7 +165,7 @@ func TestGaveUp(t *testing.T) {
 			&GaveUp{lastFrame, 7}},
 		{"a NAK", retries(timedStep{ms: 71, nak: 11}, timedStep{ms: 200}), nil},
 		{"the sender goes on", retries(timedStep{ms: 71, send: []uint32{13}}, timedStep{ms: 200}), nil},
-		{"another life", retries(timedStep{ms: 71, send: []uint32{900_000}}, timedStep{ms: 200}), nil},
+		{"another connection", retries(timedStep{ms: 71, send: []uint32{900_000}}, timedStep{ms: 200}), nil},
 		{"another request", []timedStep{{ms: 0, send: []uint32{11}}, {ms: 10, send: []uint32{11}},
 			{ms: 11, acks: []uint32{11}}, {ms: 20, send: []uint32{12}}, {ms: 30, send: []uint32{12}}, {ms: 50}},
 			&GaveUp{9, 1}},
@@ -187,7 +187,7 @@ func TestLastPSN(t *testing.T) {
 	s.exchangeCM(8, 9_000_000, 1024)
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyBA(), PSN: 5000,
 		AckReq: true, Payload: 100}})
-	require.Equal(t, PSN{First: 100, Last: 101, Lives: 1}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 100, Last: 101, Connections: 1}, s.onlyFlow().PSN)
 	s.sendOnly(9_000_000)
-	require.Equal(t, PSN{First: 100, Last: 9_000_000, Lives: 2}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 100, Last: 9_000_000, Connections: 2}, s.onlyFlow().PSN)
 }

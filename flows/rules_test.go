@@ -126,250 +126,256 @@ func TestPSNRules(t *testing.T) {
 		psn    PSN
 		causes Retransmissions
 	}{
-		{"in order", newPaired(t, 10).sendOnly(10, 11, 12).answerACK(12), PSN{First: 10, Last: 12, Lives: 1},
+		{"in order", newPaired(t, 10).sendOnly(10, 11, 12).answerACK(12), PSN{First: 10, Last: 12, Connections: 1},
 			Retransmissions{}},
 		{"wrapping", newPaired(t, 0xFFFFFE).sendOnly(0xFFFFFE, 0xFFFFFF, 0, 1).answerACK(1),
-			PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Retransmissions{}},
+			PSN{First: 0xFFFFFE, Last: 1, Connections: 1}, Retransmissions{}},
 		{"gap, covered after", newPaired(t, 10).sendOnly(10, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"gap, covered before", newPaired(t, 10).sendOnly(10).answerACK(12).sendOnly(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"gap, half covered", newPaired(t, 10).sendOnly(10).answerACK(11).sendOnly(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 2, Unseen: 1, Unjudged: 1}, Retransmissions{}},
 		{"gap, half covered, and an answer after it",
 			newPaired(t, 10).sendOnly(10).answerACK(11).sendOnly(13).answerACK(11),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
 		{"an answer between two gaps", newPaired(t, 10).sendOnly(10, 12).answerACK(10).sendOnly(14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 2, Missing: 2, Lost: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1, Gaps: 2, Missing: 2, Lost: 1, Unjudged: 1}, Retransmissions{}},
 		{"a gap that is divided after its answer", newPaired(t, 10).sendOnly(10, 14).answerNAK(11).sendOnly(12, 16),
-			PSN{First: 10, Last: 16, Lives: 1, Gaps: 2, Missing: 4, Late: 1, Lost: 2, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 16, Connections: 1, Gaps: 2, Missing: 4, Late: 1, Lost: 2, Unjudged: 1},
+			Retransmissions{}},
 		{"gap, then responses to an earlier READ", newPaired(t, 10).sendRead(10, 3072).sendOnly(14).
 			answerOp(bth.RCRDMAReadResponseMiddle, 0x1F, 11),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
-		{"gap, then an answer of another life", newPaired(t, 10).sendOnly(10, 12).answerACK(900_000),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+		{"gap, then an answer of another connection", newPaired(t, 10).sendOnly(10, 12).answerACK(900_000),
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"gap over the wrap", newPaired(t, 0xFFFFFE).sendOnly(0xFFFFFE, 1).answerACK(1),
-			PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
+			PSN{First: 0xFFFFFE, Last: 1, Connections: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"gap, no answers", newScript(t).sendOnly(10, 13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Retransmissions{}},
 		{"gap, a NAK covers earlier PSNs", newPaired(t, 10).sendOnly(10, 13).answerNAK(12),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Retransmissions{}},
 		{"gap, READ response covers", newPaired(t, 10).sendOnly(10).sendRead(12, 1).
 			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"gap, ATOMIC Acknowledge covers", newPaired(t, 10).sendOnly(10).sendOp(bth.RCFetchAdd,
 			12).answerOp(bth.RCAtomicAcknowledge, 0x1F, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"the first one announced by CM is missing", newPaired(t, 10).sendOnly(12).answerACK(12),
-			PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
+			PSN{First: 12, Last: 12, Connections: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"the last ones, acknowledged", newPaired(t, 10).sendOnly(10).answerACK(12),
-			PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
+			PSN{First: 10, Last: 10, Connections: 1, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
 		{"late", newPaired(t, 10).sendOnly(10, 12, 11).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
-		{"late in the middle of a hole", newPaired(t, 10).sendOnly(10, 15, 12).answerACK(15),
-			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
+		{"late in the middle of a gap", newPaired(t, 10).sendOnly(10, 15, 12).answerACK(15),
+			PSN{First: 10, Last: 15, Connections: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Retransmissions{}},
 		{"late twice is a retransmission", newPaired(t, 10).sendOnly(10, 12, 11, 11).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
 		{"65,536 ahead is a gap", newScript(t).sendOnly(10, 11+65536),
-			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
-		{"65,537 ahead is a new life", newScript(t).sendOnly(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
+			PSN{First: 10, Last: 11 + 65536, Connections: 1, Gaps: 1, Missing: 65536, Unjudged: 65536},
+			Retransmissions{}},
+		{"65,537 ahead is a new connection", newScript(t).sendOnly(10, 12+65536),
+			PSN{First: 10, Last: 12 + 65536, Connections: 2},
 			Retransmissions{}},
 		{"65,536 before is a retransmission", newScript(t).sendOnly(100_000, 100_001-65536),
-			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"65,537 before is a new life", newScript(t).sendOnly(100_000, 100_000-65536),
-			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Retransmissions{}},
-		{"a hole of the previous life", newPaired(t, 10).sendOnly(10, 12).answerACK(10).
+			PSN{First: 100_001 - 65536, Last: 100_000, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+		{"65,537 before is a new connection", newScript(t).sendOnly(100_000, 100_000-65536),
+			PSN{First: 100_000, Last: 100_000 - 65536, Connections: 2}, Retransmissions{}},
+		{"a gap of the previous connection", newPaired(t, 10).sendOnly(10, 12).answerACK(10).
 			sendOnly(500_000, 11, 500_001).answerACK(500_001),
-			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 500_001, Connections: 4, Gaps: 1, Missing: 1, Lost: 1}, Retransmissions{}},
 
-		{"CM announces a new life", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).
+		{"CM announces a new connection", newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).
 			sendOnly(900, 901).answerACK(901),
-			PSN{First: 10, Last: 901, Lives: 2}, Retransmissions{}},
-		{"CM announces a new life, the first request is missing",
+			PSN{First: 10, Last: 901, Connections: 2}, Retransmissions{}},
+		{"CM announces a new connection, the first request is missing",
 			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 900, 1024).sendOnly(902).answerACK(902),
-			PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
-		{"CM announces a new life with the same PSN",
+			PSN{First: 10, Last: 902, Connections: 2, Gaps: 1, Missing: 2, Unseen: 2}, Retransmissions{}},
+		{"CM announces a new connection with the same PSN",
 			newPaired(t, 10).sendOnly(10, 11).answerACK(11).exchangeCM(8, 10, 1024).sendOnly(10, 11).answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 2}, Retransmissions{}},
+			PSN{First: 10, Last: 11, Connections: 2}, Retransmissions{}},
 		{"CM retransmits", newPaired(t, 10).exchangeCM(7, 10, 1024).sendOnly(10).exchangeCM(7, 10, 1024).
 			sendOnly(11).answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 11, Connections: 1}, Retransmissions{}},
 		{"only a REQ", newPaired(t, 10).sendOnly(10).forgeREP(7).sendOnly(11).answerREP(7, 10).sendOnly(12).
 			answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1}, Retransmissions{}},
 		{"a forged CM exchange, and then a gap", newPaired(t, 10).sendOnly(10).exchangeCM(9, 12, 1024).
 			sendOnly(11, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 		{"a forged CM exchange", newPaired(t, 10).sendOnly(10).exchangeCM(9, 4000, 1024).sendOnly(11, 12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1}, Retransmissions{}},
 
 		{"NAK", newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).sendOnly(11, 12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK, and a request that crosses it",
 			newPaired(t, 10).sendOnly(10, 11).answerNAK(11).sendOnly(12, 11, 12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK, and requests sent after the sender went back",
 			newPaired(t, 10).sendOnly(10, 11).answerNAK(11).sendOnly(11, 12, 12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"NAK, and an ACK that crosses the retransmission",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).answerACK(11, 12).sendOnly(11, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"a NAK for a PSN not sent yet", newPaired(t, 10).sendOnly(10).answerNAK(11).sendOnly(11, 11),
-			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 11, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK for PSNs acknowledged meanwhile", newPaired(t, 10).sendOnly(10, 11).answerNAK(11).answerACK(11).
 			sendOnly(12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK, and an ACK for earlier PSNs", newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).
 			answerACK(10).sendOnly(11),
-			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 13, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"three requests reordered before another",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 12),
-			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 5}},
+			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 5}, Retransmissions{NAK: 5}},
 		{"four later requests, and the sender goes back",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(11, 13, 14, 15, 16, 12),
-			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 6}, Retransmissions{NAK: 5, Timeout: 1}},
+			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 6}, Retransmissions{NAK: 5, Timeout: 1}},
 		{"NAK, and its PSN is late",
 			newPaired(t, 10).sendOnly(10, 12).answerNAK(11).sendOnly(11, 13, 11, 12, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 3},
 			Retransmissions{NAK: 3}},
 		{"three requests before the PSN of the NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 11),
-			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
+			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"four later requests: it was lost, and the sender went back again",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 15, 11),
-			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
+			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
 		{"what a run before passed over",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).sendOnly(11, 13, 14, 15, 16).answerNAK(11).
 				sendOnly(11, 12, 13, 12),
-			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 9}, Retransmissions{NAK: 3, Timeout: 6}},
+			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 9}, Retransmissions{NAK: 3, Timeout: 6}},
 		{"NAK, once",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).sendOnly(11, 12, 11, 12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 2, Timeout: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 4}, Retransmissions{NAK: 2, Timeout: 2}},
 		{"NAK, and a timeout before it is acted upon",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(12).sendOnly(11, 12, 13, 12, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 5}, Retransmissions{NAK: 2, Timeout: 3}},
+			PSN{First: 10, Last: 13, Connections: 1, Retransmitted: 5}, Retransmissions{NAK: 2, Timeout: 3}},
 		{"NAK, selective retransmission",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).sendOnly(11, 15, 13, 16).answerACK(16),
-			PSN{First: 10, Last: 16, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
+			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 2}, Retransmissions{NAK: 2}},
 		{"NAK not covered yet, retransmission from another PSN",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerNAK(11).answerACK(12).sendOnly(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"two NAKs under way",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(11, 13).sendOnly(11, 12, 13, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
+			PSN{First: 10, Last: 13, Connections: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"a run interrupted by a new packet",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13).answerNAK(11).sendOnly(11, 12, 14, 13).answerACK(14),
-			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
+			PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 3}, Retransmissions{NAK: 3}},
 		{"the NAKed request was not captured and is late",
 			newPaired(t, 10).sendOnly(10, 12, 13).answerNAK(11).sendOnly(11, 12, 13).answerACK(13),
-			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
+			PSN{First: 10, Last: 13, Connections: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
 			Retransmissions{NAK: 2}},
 		{"a reordered run",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerACK(10).sendOnly(11, 13, 12, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{Timeout: 4}},
+			PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 4}, Retransmissions{Timeout: 4}},
 		{"a reordered run after a NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerNAK(11).answerACK(14).sendOnly(11, 13, 12, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
+			PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 4}, Retransmissions{NAK: 4}},
 		{"RNR NAK", newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).
 			answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
+			PSN{First: 10, Last: 11, Connections: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK and NAK of the same PSN",
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11).answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
+			PSN{First: 10, Last: 11, Connections: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"NAK and RNR NAK of the same PSN",
 			newPaired(t, 10).sendOnly(10, 11).answerNAK(10).answerRNR(10).sendOnly(10, 11).answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
+			PSN{First: 10, Last: 11, Connections: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"the sender goes back for both",
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).answerNAK(10).sendOnly(10, 11, 10, 11).answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
+			PSN{First: 10, Last: 11, Connections: 1, Retransmitted: 4}, Retransmissions{RNR: 4}},
 		{"RNR NAK, and then a NAK for a lost packet",
 			newPaired(t, 10).sendOnly(10, 11).answerRNR(10).sendOnly(10, 11).answerNAK(10).sendOnly(10, 11).
 				answerACK(11),
-			PSN{First: 10, Last: 11, Lives: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
+			PSN{First: 10, Last: 11, Connections: 1, Retransmitted: 4}, Retransmissions{RNR: 2, NAK: 2}},
 		{"the newer NAK",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(10, 12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{RNR: 2}},
 		{"the newer of two possible NAKs",
 			newPaired(t, 10).sendOnly(10, 11, 12).answerRNR(10).answerNAK(11).sendOnly(12).answerACK(12),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 		{"other NAKs cause no retransmission",
 			newPaired(t, 10).sendOnly(10).answerOp(bth.RCAcknowledge, 0x62, 10).sendOnly(10),
-			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
-		{"timeout", newPaired(t, 10).sendOnly(10, 10), PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1},
+			PSN{First: 10, Last: 10, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+		{"timeout", newPaired(t, 10).sendOnly(10, 10), PSN{First: 10, Last: 10, Connections: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
 
-		{"READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(13).answerACK(13), PSN{First: 10, Last: 13, Lives: 1},
+		{"READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(13).answerACK(13),
+			PSN{First: 10, Last: 13, Connections: 1},
 			Retransmissions{}},
-		{"READ at the end", newPaired(t, 10).sendRead(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Retransmissions{}},
-		{"READ of nothing", newPaired(t, 10).sendRead(10, 0).sendOnly(11), PSN{First: 10, Last: 11, Lives: 1},
+		{"READ at the end", newPaired(t, 10).sendRead(10, 3000), PSN{First: 10, Last: 12, Connections: 1},
+			Retransmissions{}},
+		{"READ of nothing", newPaired(t, 10).sendRead(10, 0).sendOnly(11), PSN{First: 10, Last: 11, Connections: 1},
 			Retransmissions{}},
 		{"READ missing", newPaired(t, 10).sendOnly(10).sendOnly(14).answerACK(14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1, Gaps: 1, Missing: 3, Unseen: 3}, Retransmissions{}},
 		{"READ late", newPaired(t, 10).sendOnly(10, 14).sendRead(11, 3000).answerACK(14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1, Gaps: 1, Missing: 3, Late: 1}, Retransmissions{}},
 		{"rest of a READ", newPaired(t, 10).sendRead(10, 3000).sendRead(11, 1976).sendRead(12, 952),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 2}, Retransmissions{Read: 2}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{Read: 2}},
 		{"a retransmitted READ, whole", newPaired(t, 10).sendRead(10, 3000).sendRead(10, 3000),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"no READ inside a READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(11),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"a NAK newer than the READ", newPaired(t, 10).sendRead(10, 3000).answerNAK(11).sendRead(11, 1976),
-			PSN{First: 10, Last: 12, Lives: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
+			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{NAK: 1}},
 
 		{"MTU unknown: the next PSN shows the length of the READ", newScript(t).sendRead(10, 4096).sendOnly(14),
-			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1}, Retransmissions{}},
 		{"MTU unknown: at most the PSNs for 256 octets", newScript(t).sendRead(10, 4096).sendOnly(26),
-			PSN{First: 10, Last: 26, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 26, Connections: 1}, Retransmissions{}},
 		{"MTU unknown: beyond that is a gap", newScript(t).sendRead(10, 4096).sendOnly(27),
-			PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 27, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"MTU unknown: at least one", newScript(t).sendRead(10, 4096).sendOnly(10),
-			PSN{First: 10, Last: 10, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 10, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"MTU from a First packet", newScript(t).sendFirst(1024, 10).sendOnly(11).sendRead(12, 4096).sendOnly(17),
-			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 17, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"MTU from a First packet after the READ", newScript(t).sendRead(10, 4096).sendFirst(1024, 14),
-			PSN{First: 10, Last: 14, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1}, Retransmissions{}},
 		{"MTU from a response", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseFirst, 0x1F,
 				10).sendOnly(15),
-			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 15, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"the last response shows it", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseLast, 0x1F,
 				13).sendOnly(15),
-			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 15, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"responses do not reveal missing requests",
 			newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).answerOp(bth.RCRDMAReadResponseLast, 0x1F, 13),
-			PSN{First: 10, Last: 13, Lives: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 13, Connections: 1}, Retransmissions{}},
 
 		{"MTU unknown: the READ retransmitted", newScript(t).sendRead(10, 4096).sendRead(10, 4096).sendOnly(14),
-			PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
+			PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"MTU unknown: one response shows it", newScript(t).exchangeCM(7, 10, 0).sendRead(10, 4096).
 			answerOp(bth.RCRDMAReadResponseOnly, 0x1F, 10).sendOnly(12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"the newer of two NAKs for a PSN",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14).answerRNR(12).sendOnly(10).answerNAK(12).sendOnly(15, 12),
-			PSN{First: 10, Last: 15, Lives: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
+			PSN{First: 10, Last: 15, Connections: 1, Retransmitted: 2}, Retransmissions{NAK: 1, Timeout: 1}},
 		{"a run with a first packet that was not captured",
 			newPaired(t, 10).sendOnly(10, 12, 13, 14).answerRNR(11).answerNAK(13).sendOnly(11, 13, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
+			PSN{First: 10, Last: 14, Connections: 1, Gaps: 1, Missing: 1, Late: 1, Retransmitted: 2},
 			Retransmissions{RNR: 2}},
 		{"a connection with a PSN at lifeDistance",
 			newPaired(t, 10).sendOnly(10).exchangeCM(8, 900, 1024).sendOnly(900 + 65536),
-			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Retransmissions{}},
+			PSN{First: 10, Last: 900 + 65536, Connections: 2, Gaps: 1, Missing: 65536, Unjudged: 65536},
+			Retransmissions{}},
 
 		{"UC: gap", newScript(t).sendOp(bth.UCSendOnly, 10, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Retransmissions{}},
 		{"UC: late, no retransmissions", newScript(t).sendOp(bth.UCSendOnly, 10, 12, 11, 11, 10),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Late: 1}, Retransmissions{}},
 		{"XRC", newScript(t).sendOp(bth.TransportXRC.Opcode(bth.OpSendOnly), 10, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
 		{"RD", newScript(t).sendOp(bth.TransportRD.Opcode(bth.OpSendOnly), 10, 12, 12),
-			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
+			PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Unjudged: 1, Retransmitted: 1},
 			Retransmissions{Timeout: 1}},
 		{"answers from before the votes decide", newScript(t).sendOnly(10, 12).answerACK(10).sendOnly(13, 14).
 			answerACK(13, 14),
-			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
+			PSN{First: 10, Last: 14, Connections: 1, Gaps: 1, Missing: 1, Unseen: 1}, Retransmissions{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.script.onlyFlow()
@@ -394,8 +400,8 @@ func (s *script) forgeREP(id uint32) *script {
 	return s
 }
 
-// The number of missing packets is correct with more holes than maxHoles.
-func TestManyHoles(t *testing.T) {
+// The number of missing packets is correct with more gaps than maxGaps.
+func TestManyGaps(t *testing.T) {
 	for _, first := range []uint32{0, 0x900000} {
 		s := newPaired(t, first)
 		s.capture.sampling.recovered = 1000 // not a sample of the packets
@@ -403,32 +409,32 @@ func TestManyHoles(t *testing.T) {
 			s.sendOnly(first + n)
 		}
 		s.sendOnly(first + 598).answerACK(first + 597)
-		want := PSN{First: first, Last: first + 598, Lives: 1, Gaps: 199, Missing: 398, Unseen: 398}
+		want := PSN{First: first, Last: first + 598, Connections: 1, Gaps: 199, Missing: 398, Unseen: 398}
 		require.Equal(t, want, s.onlyFlow().PSN)
-		s.sendOnly(first + 596) // in a remembered hole
+		s.sendOnly(first + 596) // in a remembered gap
 		want.Late, want.Unseen = 1, 397
 		require.Equal(t, want, s.onlyFlow().PSN)
 	}
 }
 
-// A hole splits in two although the limit is reached.
-func TestHolesSplit(t *testing.T) {
+// A gap splits in two although the limit is reached.
+func TestGapsSplit(t *testing.T) {
 	s := newPaired(t, 0)
 	s.capture.sampling.recovered = 1000 // not a sample of the packets
-	for i := range uint32(maxHoles + 1) {
+	for i := range uint32(maxGaps + 1) {
 		s.sendOnly(10 * i)
 	}
-	s.sendOnly(10*maxHoles + 1)
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles,
-		Unjudged: 9 * maxHoles}, s.onlyFlow().PSN)
-	s.sendOnly(15).answerACK(10*maxHoles + 1) // in the lowest hole
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 1,
-		Unseen: 9*maxHoles - 1}, s.onlyFlow().PSN)
+	s.sendOnly(10*maxGaps + 1)
+	require.Equal(t, PSN{Last: 10*maxGaps + 1, Connections: 1, Gaps: maxGaps, Missing: 9 * maxGaps,
+		Unjudged: 9 * maxGaps}, s.onlyFlow().PSN)
+	s.sendOnly(15).answerACK(10*maxGaps + 1) // in the lowest gap
+	require.Equal(t, PSN{Last: 10*maxGaps + 1, Connections: 1, Gaps: maxGaps, Missing: 9 * maxGaps, Late: 1,
+		Unseen: 9*maxGaps - 1}, s.onlyFlow().PSN)
 	s.sendOnly(4, 16, 25) // the lowest part was dropped: a retransmission
 	f := s.onlyFlow()
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3,
+	require.Equal(t, PSN{Last: 10*maxGaps + 1, Connections: 1, Gaps: maxGaps, Missing: 9 * maxGaps, Late: 3,
 		Retransmitted: 1,
-		Unseen:        9*maxHoles - 3}, f.PSN)
+		Unseen:        9*maxGaps - 3}, f.PSN)
 }
 
 func TestPairs(t *testing.T) {
@@ -695,7 +701,7 @@ func TestNoAllocs(t *testing.T) {
 	var p Packet
 	all := func() {
 		for _, r := range capture {
-			d.Decode(&p, r.Data, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen})
+			d.Decode(&p, r.Data, rocev2.DecodeOptions{AllowTruncated: len(r.Data) < r.OrigLen})
 			table.Observe(&p, uint64(r.Number), r.Time)
 		}
 	}

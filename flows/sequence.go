@@ -9,17 +9,17 @@ type sequence struct {
 	next  uint32 // expected PSN of the next request
 	slack uint32 // further PSNs that the previous READ may have taken, while the path MTU is unknown
 	read  uint32 // PSN of that READ, if slack is not 0
-	low   uint32 // lowest PSN of a request in this life
+	low   uint32 // lowest PSN of a request in this connection
 
-	begun    bool        // next is known from a request of this life or from CM
-	seen     bool        // a request of this life was seen
-	running  bool        // the previous request belongs to a run of retransmissions described by history.naks
-	open     bool        // the highest request does not end a message
-	headless bool        // the lowest request is within a message and the end of it was not seen
-	headCut  MessageKind // 1 + kind of the lowest request's message if it is counted in incomplete; else 0
-	cover    coverage    // by the answers of this life
+	begun          bool        // next is known from a request of this connection or from CM
+	seen           bool        // a request of this connection was seen
+	running        bool        // the previous request belongs to a run of retransmissions described by history.naks
+	open           bool        // the highest request does not end a message
+	headless       bool        // the lowest request is within a message and the end of it was not seen
+	headIncomplete MessageKind // 1 + kind of the lowest request's message if it is counted in incomplete; else 0
+	cover          coverage    // by the answers of this connection
 
-	// PSNs of dropped holes that no answer covers yet, and those of them after which no answer came.
+	// PSNs of dropped gaps that no answer covers yet, and those of them after which no answer came.
 	// An answer that covers the PSN before forgottenTo covers all of them.
 	forgotten, unanswered uint64
 	forgottenTo           uint32
@@ -32,8 +32,8 @@ type sequence struct {
 }
 
 // lifeDistance is the maximum distance between a request's PSN and the expected one in either
-// direction. A request beyond it begins a new life of the flow.
-const lifeDistance = 1 << 16
+// direction. A request beyond it begins a new connection of the flow.
+const connectionDistance = 1 << 16
 
 // A verdict is the classification of a request by its PSN.
 type verdict uint8
@@ -41,9 +41,9 @@ type verdict uint8
 const (
 	inOrder verdict = iota
 	beyondGap
-	late // filled a hole
+	late // filled a gap
 	retransmitted
-	// as retransmitted, but lower than all requests of the life: the capture began after its first
+	// as retransmitted, but lower than all requests of the connection: the capture began after its first
 	// transmission
 	precedes
 )
@@ -51,24 +51,24 @@ const (
 // isRetransmission reports whether a request was retransmitted.
 func (v verdict) isRetransmission() bool { return v >= retransmitted }
 
-// beginLife sets the first PSN of the next life, as announced by CM. If the request with that PSN
+// beginConnection sets the first PSN of the next connection, as CM announces it. If the request with that PSN
 // is not seen, there is a gap.
-func (s *sequence) beginLife(psn uint32, h *history) {
-	s.endLife(h)
+func (s *sequence) beginConnection(psn uint32, h *history) {
+	s.endConnection(h)
 	s.begun, s.next = true, psn
 }
 
 // judgeRequest records a request with PSN p and role r that takes n PSNs, and possibly more.
 func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) verdict {
 	d := bth.ComparePSN(p, s.next)
-	if !s.begun || d > lifeDistance || d < -lifeDistance {
-		s.endLife(h)
+	if !s.begun || d > connectionDistance || d < -connectionDistance {
+		s.endConnection(h)
 		s.begun, s.next, d = true, p, 0
 	}
 	if !s.seen {
 		s.seen = true
-		s.counts.Lives++
-		if s.counts.Lives == 1 {
+		s.counts.Connections++
+		if s.counts.Connections == 1 {
 			s.counts.First = p
 		}
 		s.low = p
@@ -79,11 +79,11 @@ func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) ve
 	if d >= 0 {
 		v := inOrder
 		if uint32(d) > s.slack {
-			missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, headMissing: !r.begins, open: s.open,
+			missing := gap{span: span{bth.AddPSN(s.next, s.slack), p}, headMissing: !r.begins, open: s.open,
 				last: noMessage}
 			s.counts.Gaps++
 			s.counts.Missing += uint64(missing.length())
-			s.forgetHole(h.holes.add(missing))
+			s.forgetGap(h.gaps.add(missing))
 			v = beyondGap
 		}
 		s.next, s.slack, s.read = bth.AddPSN(p, n), more, p
@@ -91,16 +91,16 @@ func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) ve
 		if r.ends {
 			s.endMessage(r.message, h)
 		}
-		h.forgetHoles(s)
+		h.forgetGaps(s)
 		return v
 	}
-	if s.counts.Lives == 1 && bth.ComparePSN(p, s.counts.First) < 0 {
+	if s.counts.Connections == 1 && bth.ComparePSN(p, s.counts.First) < 0 {
 		s.counts.First = p
 	}
-	if h.holes.contains(p) {
+	if h.gaps.contains(p) {
 		s.counts.Late++
-		givenUp, joined := h.holes.fillSpan(span{p, bth.AddPSN(p, n)}, r)
-		s.forgetHole(givenUp)
+		givenUp, joined := h.gaps.fillSpan(span{p, bth.AddPSN(p, n)}, r)
+		s.forgetGap(givenUp)
 		if joined != noMessage && s.headless {
 			s.headEnds(joined)
 		}
@@ -123,8 +123,8 @@ func (s *sequence) judgeRequest(p, n, more uint32, r *opcodeRole, h *history) ve
 
 // endMessage records that the highest request ends a message.
 func (s *sequence) endMessage(of MessageKind, h *history) {
-	if h != nil && h.holes.n > 0 {
-		if top := h.holes.top(); top.last == noMessage {
+	if h != nil && h.gaps.n > 0 {
+		if top := h.gaps.top(); top.last == noMessage {
 			top.last = of
 		}
 	} else if s.headless {
@@ -136,7 +136,7 @@ func (s *sequence) endMessage(of MessageKind, h *history) {
 func (s *sequence) headEnds(of MessageKind) {
 	s.headless = false
 	if int(of) < messageKinds {
-		s.headCut = of + 1
+		s.headIncomplete = of + 1
 		s.incomplete[of]++
 	}
 }
@@ -147,25 +147,25 @@ func (s *sequence) recordEarlier(end uint32, r *opcodeRole) {
 	switch {
 	case r.completes && !r.begins:
 		s.incomplete[r.message]++
-		s.headCut = r.message + 1
+		s.headIncomplete = r.message + 1
 	case end == s.low && !r.begins: // the message continues
 	default:
 		if end == s.low && !r.ends {
-			if s.headCut != 0 {
-				s.incomplete[s.headCut-1]--
+			if s.headIncomplete != 0 {
+				s.incomplete[s.headIncomplete-1]--
 			}
 			s.headless = false
 		}
-		s.headCut = 0
+		s.headIncomplete = 0
 	}
 }
 
-// forgetHole judges a hole that is dropped.
-func (s *sequence) forgetHole(one hole) {
+// forgetGap judges a gap that is dropped.
+func (s *sequence) forgetGap(one gap) {
 	if one.length() == 0 {
 		return
 	}
-	if s.isMessageCut(&one) {
+	if s.isMessageIncomplete(&one) {
 		s.incomplete[one.last]++
 	}
 	covered, rest := s.splitCovered(one.span)
@@ -177,9 +177,9 @@ func (s *sequence) forgetHole(one hole) {
 	s.forgottenTo = one.to
 }
 
-// isMessageCut reports whether the message that ends after a hole is incomplete. If the skipped
+// isMessageIncomplete reports whether the message that ends after a gap is incomplete. If the skipped
 // PSNs belong to that message only and were acknowledged, it is complete.
-func (s *sequence) isMessageCut(one *hole) bool {
+func (s *sequence) isMessageIncomplete(one *gap) bool {
 	if !one.headMissing || int(one.last) >= messageKinds {
 		return false
 	}
@@ -187,28 +187,28 @@ func (s *sequence) isMessageCut(one *hole) bool {
 	return !one.open || rest > 0
 }
 
-// splitCovered returns the number of PSNs in a hole that answers cover, and of the others.
-func (s *sequence) splitCovered(hole span) (covered, rest uint64) {
-	n := hole.length()
+// splitCovered returns the number of PSNs in a gap that answers cover, and of the others.
+func (s *sequence) splitCovered(missing span) (covered, rest uint64) {
+	n := missing.length()
 	c := uint32(0)
 	if s.cover.any {
-		c = min(uint32(max(bth.ComparePSN(s.cover.psn, hole.from)+1, 0)), n)
+		c = min(uint32(max(bth.ComparePSN(s.cover.psn, missing.from)+1, 0)), n)
 	}
 	return uint64(c), uint64(n - c)
 }
 
-// forgetHoles drops the holes that are out of reach: a request that fills one would begin a new
-// life.
-func (h *history) forgetHoles(s *sequence) {
-	for h != nil && h.holes.n > 0 && bth.ComparePSN(s.next, h.holes.all[0].to) > lifeDistance {
-		s.forgetHole(h.holes.pop())
+// forgetGaps drops the gaps that are out of reach: a request that fills one would begin a new
+// connection.
+func (h *history) forgetGaps(s *sequence) {
+	for h != nil && h.gaps.n > 0 && bth.ComparePSN(s.next, h.gaps.all[0].to) > connectionDistance {
+		s.forgetGap(h.gaps.pop())
 	}
 }
 
 // recordCovered records that all PSNs up to c were received. It reports whether the PSN belongs to
-// this life.
+// this connection.
 func (s *sequence) recordCovered(c uint32) bool {
-	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
+	if d := bth.ComparePSN(c, s.next); !s.begun || d > connectionDistance || d < -connectionDistance {
 		return false
 	}
 	s.cover.raise(c)
@@ -223,11 +223,11 @@ func (s *sequence) recordCovered(c uint32) bool {
 	return true
 }
 
-// recordAnswered records that an answer of this life came in a frame: it shows that skipped PSNs
+// recordAnswered records that an answer of this connection came in a frame: it shows that skipped PSNs
 // which it does not cover were lost.
 func (s *sequence) recordAnswered(frame uint64, h *history) {
 	if frame > s.gapFrame {
-		h.holes.markAnswered()
+		h.gaps.markAnswered()
 		s.unanswered = 0
 	}
 }
@@ -245,14 +245,14 @@ func (s *sequence) resolveSlack(end uint32) {
 	s.slack = 0
 }
 
-// countsNow returns the counts, with the remaining holes judged by the answers seen so far. A hole
+// countsNow returns the counts, with the remaining gaps judged by the answers seen so far. A gap
 // is lost only if an answer after it shows that.
 func (s *sequence) countsNow(h *history) PSN {
 	c := s.counts
 	c.Lost += s.forgotten - s.unanswered
 	c.Unjudged += s.unanswered
 	if h != nil {
-		for _, one := range h.holes.all[:h.holes.n] {
+		for _, one := range h.gaps.all[:h.gaps.n] {
 			covered, open := s.splitCovered(one.span)
 			c.Unseen += covered
 			if one.answered {
@@ -274,12 +274,12 @@ func (s *sequence) countsNow(h *history) PSN {
 	return c
 }
 
-// cutNow returns the number of incomplete messages with a captured last packet.
-func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
+// countIncomplete returns the number of incomplete messages with a captured last packet.
+func (s *sequence) countIncomplete(h *history) [messageKinds]uint32 {
 	cut := s.incomplete
 	if h != nil {
-		for i := range h.holes.all[:h.holes.n] {
-			if one := &h.holes.all[i]; s.isMessageCut(one) {
+		for i := range h.gaps.all[:h.gaps.n] {
+			if one := &h.gaps.all[i]; s.isMessageIncomplete(one) {
 				cut[one.last]++
 			}
 		}
@@ -287,16 +287,16 @@ func (s *sequence) cutNow(h *history) [messageKinds]uint32 {
 	return cut
 }
 
-// endLife makes the counts of the current life final and resets its state.
-func (s *sequence) endLife(h *history) {
+// endConnection makes the counts of the current connection final and resets its state.
+func (s *sequence) endConnection(h *history) {
 	if s.begun {
-		s.counts, s.incomplete = s.countsNow(h), s.cutNow(h)
+		s.counts, s.incomplete = s.countsNow(h), s.countIncomplete(h)
 	}
 	if s.seen {
 		s.counts.Last = bth.AddPSN(s.next, bth.MaxPSN)
 	}
 	*s = sequence{counts: s.counts, causes: s.causes, incomplete: s.incomplete}
 	if h != nil {
-		h.resetLife()
+		h.resetConnection()
 	}
 }

@@ -45,12 +45,12 @@ func TestCovers(t *testing.T) {
 	require.False(t, s.isCovered(next-65535))
 	s = sequence{begun: true, next: next}
 	s.recordCovered(next - 65537)
-	require.False(t, s.isCovered(next-65537), "of another life")
+	require.False(t, s.isCovered(next-65537), "of another connection")
 	s = sequence{next: next}
 	s.recordCovered(next)
 	require.False(t, s.isCovered(next), "nothing was expected yet")
 
-	// Dropped holes count as received once the last one is covered.
+	// Dropped gaps count as received once the last one is covered.
 	s = sequence{begun: true, next: next, forgotten: 5, forgottenTo: next - 10}
 	s.recordCovered(next - 12)
 	require.Equal(t, PSN{Lost: 5}, s.countsNow(nil))
@@ -127,17 +127,17 @@ func TestRequestsBeforeFirstSeen(t *testing.T) {
 }
 
 // A READ for more than the one it retransmits takes more PSNs.
-func TestLongerRepeat(t *testing.T) {
+func TestLongerRetransmission(t *testing.T) {
 	s := newPaired(t, 10).sendRead(10, 1024).sendRead(10, 4096).sendOnly(14)
-	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 1}, s.onlyFlow().PSN)
 	s = newPaired(t, 10).sendRead(10, 4096).sendRead(10, 1024).sendOnly(14)
-	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Retransmitted: 1}, s.onlyFlow().PSN)
+	require.Equal(t, PSN{First: 10, Last: 14, Connections: 1, Retransmitted: 1}, s.onlyFlow().PSN)
 	s = newPaired(t, 10).sendRead(10, 1024).sendRead(10, 4096).sendOnly(15)
 	require.EqualValues(t, 1, s.onlyFlow().PSN.Missing)
 }
 
-// A hole that is out of reach stays dropped after the PSNs wrap around.
-func TestHoleAfterWrap(t *testing.T) {
+// A gap that is out of reach stays dropped after the PSNs wrap around.
+func TestGapAfterWrap(t *testing.T) {
 	s := newPaired(t, 0).sendOnly(0, 2) // 1 is missing
 	next := uint32(3)
 	for next != 1 {
@@ -147,7 +147,7 @@ func TestHoleAfterWrap(t *testing.T) {
 	}
 	s.sendOnly(1, 1)
 	f := s.onlyFlow()
-	require.Equal(t, PSN{First: 0, Last: 1, Lives: 1, Gaps: 1, Missing: 1, Retransmitted: 1, Unjudged: 1}, f.PSN)
+	require.Equal(t, PSN{First: 0, Last: 1, Connections: 1, Gaps: 1, Missing: 1, Retransmitted: 1, Unjudged: 1}, f.PSN)
 }
 
 // The last 16 answers from before the pair was known are kept; older ones cover PSNs, but give no
@@ -173,7 +173,8 @@ func TestEarlyReplies(t *testing.T) {
 			s := newScript(t).setTime(0).sendOnly(10, 12).setTime(5).answerACK(12)
 			f := give(acks(s.setTime(9), c.others, 9))
 			require.EqualValues(t, c.others+1, f.ACKs)
-			require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost},
+			require.Equal(t, PSN{First: 10, Last: 12, Connections: 1,
+				Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost},
 				f.PSN)
 			if c.times == 0 {
 				require.Nil(t, f.RTT)
@@ -187,7 +188,7 @@ func TestEarlyReplies(t *testing.T) {
 	s := newScript(t).sendOnly(10, 12)
 	s.observe(Packet{kind: cnpKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA(), PSN: 12}})
 	f := give(acks(s, maxEarly, 9))
-	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, f.PSN)
+	require.Equal(t, PSN{First: 10, Last: 12, Connections: 1, Gaps: 1, Missing: 1, Lost: 1}, f.PSN)
 	// A later answer that covers less takes nothing back.
 	s = newScript(t).sendOnly(10, 12).answerACK(12).answerACK(9)
 	f = give(acks(s, maxEarly, 8))
@@ -227,9 +228,9 @@ func TestDoubtedAnswers(t *testing.T) {
 	}
 }
 
-// After a DREQ, another life belongs to another connection: its answers are not matched to the
+// After a DREQ, the requests of another connection begin a new sequence: its answers are not matched to the
 // flow.
-func TestLifeAfterDREQ(t *testing.T) {
+func TestConnectionAfterDREQ(t *testing.T) {
 	s := newPaired(t, 10).setTime(0).sendOnly(10).setTime(5).answerACK(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.UDSendOnly, Flow: mad, SrcQP: 1,
@@ -238,7 +239,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	require.EqualValues(t, 2, s.onlyFlow().ACKs, "under way")
 	s.sendOnly(500_000).answerACK(500_000)
 	f := s.onlyFlow()
-	require.EqualValues(t, 2, f.PSN.Lives)
+	require.EqualValues(t, 2, f.PSN.Connections)
 	require.EqualValues(t, 2, f.ACKs)
 	n := uint64(0)
 	for _, u := range s.Snapshot().Unpaired {
@@ -336,7 +337,7 @@ func TestSkipLearning(t *testing.T) {
 	}{
 		{"no partner", pairing{shown: 1000}}, {"ended", pairing{partner: ref{1, 1}, shown: 1000, ended: true}},
 		{"another connection announced",
-			pairing{partner: ref{1, 1}, shown: 1000, announced: connection{stream: ref{2, 2}}}},
+			pairing{partner: ref{1, 1}, shown: 1000, announced: announcedConnection{stream: ref{2, 2}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.False(t, c.one.skipLearning(1000)) })
 	}

@@ -41,7 +41,7 @@ const (
 	MarkGap            MarkKind = iota // PSNs were skipped
 	MarkLate                           // a request filled a gap
 	MarkRetransmission                 // a request was retransmitted
-	MarkLife                           // a new connection began; see PSN.Lives
+	MarkConnection                     // a new connection began; see PSN.Connections
 	MarkNAK                            // a NAK
 	MarkRNR                            // an RNR NAK
 	MarkCNP                            // a CNP without a Fast CNP option
@@ -129,7 +129,7 @@ type series struct {
 
 	seen   bool   // psn and line are valid
 	psn    uint32 // PSN of the previous request
-	line   int64  // distance of psn from the first request of the life
+	line   int64  // distance of psn from the first request of the connection
 	unused Tally  // target for counts without an onset bin
 }
 
@@ -187,11 +187,11 @@ func (a *Tally) countRequest(p *Packet) {
 
 // recordSequenced records the verdict about a request's PSN: gap is the number of skipped PSNs,
 // cause is the cause of a retransmission.
-func (s *series) recordSequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newLife bool,
+func (s *series) recordSequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newConnection bool,
 	cause RetransmissionCause,
 ) {
-	again := newLife && s.seen
-	if !s.seen || newLife {
+	again := newConnection && s.seen
+	if !s.seen || newConnection {
 		s.line = 0
 	} else {
 		s.line += int64(bth.ComparePSN(p.pkt.PSN, s.psn))
@@ -206,7 +206,7 @@ func (s *series) recordSequenced(p *Packet, frame uint64, at int64, v verdict, g
 	}
 	m := Mark{Frame: frame, Time: timeOf(at), PSN: p.pkt.PSN, Count: 1, Line: s.line}
 	if again {
-		m.Kind = MarkLife
+		m.Kind = MarkConnection
 		s.addMark(m)
 	}
 	switch {

@@ -60,7 +60,7 @@ func TestSeriesSums(t *testing.T) {
 				if first == 0 && (m.Kind == MarkGap || m.Kind == MarkRetransmission) {
 					first = m.Frame
 				}
-				if m.Kind < MarkLife {
+				if m.Kind < MarkConnection {
 					n += uint64(m.Count)
 				}
 			}
@@ -94,7 +94,7 @@ func TestSeriesMarks(t *testing.T) {
 		{Kind: MarkLate, PSN: 0, Count: 1, Line: 2},
 		{Kind: MarkNAK, PSN: 1, Count: 1, Line: 3},
 		{Kind: MarkRetransmission, Cause: CauseSequenceNAK, PSN: 2, Count: 1, Line: 4},
-		{Kind: MarkLife, PSN: 900_000, Count: 1, Line: 0},
+		{Kind: MarkConnection, PSN: 900_000, Count: 1, Line: 0},
 	}, got.Marks)
 	key.DestQP++
 	require.Nil(t, s.Series(key))

@@ -142,7 +142,7 @@ func (t *Table) Stats() Stats {
 // are known, and recorded then. Every method that reports records them first.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	at, c := unixNano(now), &t.capture
-	if p.cutTo|uint32(p.unread) != 0 {
+	if p.truncatedLen|uint32(p.unread) != 0 {
 		c.countFrame(p)
 	}
 	if d := at - c.clock.previous; !c.fast || uint64(d) > uint64(leastStep) {

@@ -21,7 +21,7 @@ func tableOf(c *traffic.Capture, config Config) *Table {
 	var d Decoder
 	var p Packet
 	for i, f := range c.Frames {
-		d.Decode(&p, f.Data, rocev2.DecodeOptions{Cut: len(f.Data) < f.Orig})
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{AllowTruncated: len(f.Data) < f.Orig})
 		table.Observe(&p, uint64(i+1), f.Time)
 	}
 	return table
@@ -74,7 +74,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 		got := traffic.Truth{
 			Transport: f.Transport, SrcQP: f.SrcQP,
 			Packets: f.Packets, IPOctets: f.IPOctets,
-			First: f.PSN.First, Last: f.PSN.Last, Lives: f.PSN.Lives,
+			First: f.PSN.First, Last: f.PSN.Last, Connections: f.PSN.Connections,
 			Gaps: f.PSN.Gaps, Missing: f.PSN.Missing, Late: f.PSN.Late,
 			Unseen: f.PSN.Unseen, Lost: f.PSN.Lost, Unjudged: f.PSN.Unjudged,
 			NAKed: f.Causes.NAK, RNR: f.Causes.RNR, Rest: f.Causes.Read, Timeout: f.Causes.Timeout,
@@ -126,7 +126,7 @@ func TestDecodeIntoUsedPacket(t *testing.T) {
 	for _, name := range []string{"rxe-udaddy6.pcap", "messages.pcap", "fastcnp.pcap", "ioam-linux618-two.pcap",
 		"rxe-verbs6.pcap"} {
 		for _, r := range wiretest.Capture(t, name) {
-			p, q, o := Packet{}, used, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen}
+			p, q, o := Packet{}, used, rocev2.DecodeOptions{AllowTruncated: len(r.Data) < r.OrigLen}
 			d.Decode(&p, r.Data, o)
 			d.Decode(&q, r.Data, o)
 			one.Observe(&p, uint64(r.Number), r.Time)

@@ -49,7 +49,7 @@ func TestDecodeWrongAnswers(t *testing.T) {
 		d.Decode(&p, b, rocev2.DecodeOptions{})
 		require.False(t, p.icrcWrong, "kind %d", p.kind)
 		d.NoICRC = false
-		if d.Decode(&p, b[:at], rocev2.DecodeOptions{Cut: true}) {
+		if d.Decode(&p, b[:at], rocev2.DecodeOptions{AllowTruncated: true}) {
 			require.False(t, p.icrcWrong, "kind %d", p.kind)
 		}
 		*last ^= 1

@@ -18,9 +18,9 @@ var (
 	errUDPHeader = wireerr.New("icrc", "UDP header", "truncated: shorter than 8 octets", wireerr.Truncated)
 	errRoom      = wireerr.New("icrc", "UDP length", "below 24, the size of UDP header, BTH and ICRC",
 		wireerr.Truncated)
-	errUDPBeyondIP = wireerr.New("icrc", "UDP length", "runs beyond the IP packet", wireerr.Malformed)
-	errIPLength    = wireerr.New("icrc", "IP length", "runs beyond the octets given", wireerr.Truncated)
-	errUDPCut      = wireerr.New("icrc", "packet", "truncated: shorter than its UDP length",
+	errUDPBeyondIP  = wireerr.New("icrc", "UDP length", "runs beyond the IP packet", wireerr.Malformed)
+	errIPLength     = wireerr.New("icrc", "IP length", "runs beyond the octets given", wireerr.Truncated)
+	errUDPTruncated = wireerr.New("icrc", "packet", "truncated: shorter than its UDP length",
 		wireerr.Truncated)
 	errSegmentList = wireerr.New("icrc", "Routing header",
 		"type 4 with Segments Left above 0 is shorter than 24 octets, without Segment List[0]", wireerr.Truncated)

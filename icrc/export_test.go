@@ -8,20 +8,20 @@ import (
 
 // Errors for the tests of package icrc_test.
 var (
-	ErrCoverage    = errCoverage
-	ErrExtension   = errExtension
-	ErrFragment    = errFragment
-	ErrHeader      = errHeader
-	ErrIPLength    = errIPLength
-	ErrIHL         = errIHL
-	ErrMismatch    = errMismatch
-	ErrNotUDP      = errNotUDP
-	ErrRoom        = errRoom
-	ErrSegmentList = errSegmentList
-	ErrUDPBeyondIP = errUDPBeyondIP
-	ErrUDPCut      = errUDPCut
-	ErrUDPHeader   = errUDPHeader
-	ErrVersion     = errVersion
+	ErrCoverage     = errCoverage
+	ErrExtension    = errExtension
+	ErrFragment     = errFragment
+	ErrHeader       = errHeader
+	ErrIPLength     = errIPLength
+	ErrIHL          = errIHL
+	ErrMismatch     = errMismatch
+	ErrNotUDP       = errNotUDP
+	ErrRoom         = errRoom
+	ErrSegmentList  = errSegmentList
+	ErrUDPBeyondIP  = errUDPBeyondIP
+	ErrUDPTruncated = errUDPTruncated
+	ErrUDPHeader    = errUDPHeader
+	ErrVersion      = errVersion
 )
 
 // Implementations returns the names of the implementations that this CPU supports.

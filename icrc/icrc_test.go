@@ -174,14 +174,14 @@ func TestErrors(t *testing.T) {
 		{with(plain(4, 56), 2, 0, 59), icrc.ErrUDPBeyondIP, wireerr.Malformed},
 		{with(plain(4, 56), 24, 0, 23), icrc.ErrRoom, wireerr.Truncated},
 		{with(plain(4, 56), 24, 0, 0), icrc.ErrRoom, wireerr.Truncated},
-		{with(plain(4, 56), 24, 0xFF, 0xFF), icrc.ErrUDPCut, wireerr.Truncated},
+		{with(plain(4, 56), 24, 0xFF, 0xFF), icrc.ErrUDPTruncated, wireerr.Truncated},
 		{with(plain(6, 76), 6, 44), icrc.ErrFragment, wireerr.Other},
 		{with(plain(6, 76), 6, 41), icrc.ErrNotUDP, wireerr.Other}, // IP in IP
 		{with(plain(6, 76), 6, 51), icrc.ErrNotUDP, wireerr.Other}, // AH
 		{with(plain(6, 76), 4, 0, 7), icrc.ErrUDPHeader, wireerr.Truncated},
 		{with(plain(6, 76), 4, 0, 39), icrc.ErrUDPBeyondIP, wireerr.Malformed},
 		{with(plain(6, 76), 44, 0, 23), icrc.ErrRoom, wireerr.Truncated},
-		{with(plain(6, 76), 44, 0, 41), icrc.ErrUDPCut, wireerr.Truncated},
+		{with(plain(6, 76), 44, 0, 41), icrc.ErrUDPTruncated, wireerr.Truncated},
 		{ext(`11 00 010400000000`)[:47], icrc.ErrExtension, wireerr.Truncated},
 		{ext(`11 06 010400000000`), icrc.ErrExtension, wireerr.Truncated},
 		{ext(`3c 00 010400000000 11 FF 010400000000`), icrc.ErrExtension, wireerr.Truncated},

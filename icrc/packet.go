@@ -49,7 +49,7 @@ func find(ip []byte) (p packet, err error) {
 	case end <= h.Limit:
 		return p, nil
 	case end > len(ip):
-		return p, errUDPCut
+		return p, errUDPTruncated
 	}
 	return p, errUDPBeyondIP
 }

@@ -264,7 +264,7 @@ func TestCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "*.pcap") {
 		for _, c := range wiretest.Capture(t, name) {
 			for n := range len(c.Data) + 1 {
-				err := m.Decode(c.Data[:n:n], rocev2.DecodeOptions{Cut: n < c.OrigLen}, Config{})
+				err := m.Decode(c.Data[:n:n], rocev2.DecodeOptions{AllowTruncated: n < c.OrigLen}, Config{})
 				require.Equal(t, err != nil && !wrong(&m, err), m.Kind == KindOther || m.Kind == KindError,
 					"%s frame %d",
 					name,
@@ -289,7 +289,7 @@ func FuzzMessage(f *testing.F) {
 		false)
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		var m Message
-		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
+		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), AllowTruncated: cut}
 		err := m.Decode(b, o, Config{})
 		require.Equal(t, err != nil && !wrong(&m, err), m.Kind == KindOther || m.Kind == KindError)
 		var f rocev2.Frame
@@ -451,7 +451,7 @@ func TestSnapLength(t *testing.T) {
 		for _, captured := range wiretest.Capture(t, name) {
 			var m, cut Message
 			whole := m.Decode(captured.Data, rocev2.DecodeOptions{}, Config{})
-			o := rocev2.DecodeOptions{Cut: true}
+			o := rocev2.DecodeOptions{AllowTruncated: true}
 			require.Zero(t, snapLength(captured.Data, o), "complete")
 			if m.Kind == KindOther || m.Kind == KindError || whole != nil {
 				continue
@@ -499,7 +499,7 @@ func TestSnapLengthByHand(t *testing.T) {
 		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
+			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}
 			require.Equal(t, c.want, snapLength(c.octets[:c.there], o))
 			require.Zero(t, snapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}),
 				"not truncated")

@@ -20,7 +20,7 @@ const (
 // It returns 0 if f can be identified, or if missing octets are not the reason that it cannot: that it is KindError, or
 // KindOther because it ends before the end of its UDP header. The missing octets may require a larger snapshot length.
 func SnapLength(f *rocev2.Frame, c Config) int {
-	if !f.Options().Cut {
+	if !f.Options().AllowTruncated {
 		return 0
 	}
 	if f.EtherType() == pfc.EtherType {

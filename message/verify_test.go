@@ -101,7 +101,7 @@ func TestDecodeVerifiesSource(t *testing.T) {
 // A message that the capture truncated cannot be verified. That is no error, but Verified is not set, also after a
 // verified message.
 func TestDecodeTruncated(t *testing.T) {
-	cut := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
+	cut := rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}
 	for _, s := range signals(t) {
 		if s.kind == message.KindFCN {
 			continue // nothing of its 4 octets may be missing

@@ -114,7 +114,7 @@ func TestFrames(t *testing.T) {
 			p := takePackets(t, far, 1)[0]
 			require.Equal(t, frame, p.Data)
 			require.EqualValues(t, len(frame), p.OrigLen)
-			require.False(t, p.Cut())
+			require.False(t, p.Truncated())
 			require.Equal(t, capture.Ethernet, p.Link)
 			require.True(t, p.Time.After(before))
 			require.Equal(t, time.UTC, p.Time.Location())
@@ -272,7 +272,7 @@ func TestFilterAndSnap(t *testing.T) {
 		p := takePackets(t, cut, 1)[0]
 		require.Equal(t, withTag[:64], p.Data) // the tag comes on top
 		require.EqualValues(t, len(withTag), p.OrigLen)
-		require.True(t, p.Cut())
+		require.True(t, p.Truncated())
 		both := takePackets(t, every, 2)
 		require.Equal(t, withTag, both[0].Data)
 		require.Equal(t, frame[14:], both[1].Data)

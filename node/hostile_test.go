@@ -177,7 +177,7 @@ func (p *scriptRun) next(s *script) (received bool) {
 			octets[int(s.next())%len(octets)] ^= s.next()
 		}
 		octets = octets[:len(octets)-min(int(op>>5&1)*int(s.next()), len(octets))]
-		if p.options.Cut = op&0x10 != 0; op&0x08 != 0 && len(octets) > 14 {
+		if p.options.AllowTruncated = op&0x10 != 0; op&0x08 != 0 && len(octets) > 14 {
 			_ = icrc.Write(octets[14:], icrc.AsSent)
 		}
 	case 6: // anything
@@ -556,7 +556,7 @@ func TestRoles(t *testing.T) {
 							toOwn(octets)
 						}
 						for n := 14; n <= len(octets); n++ {
-							f.Decode(octets[:n], rocev2.DecodeOptions{Cut: n < len(octets)})
+							f.Decode(octets[:n], rocev2.DecodeOptions{AllowTruncated: n < len(octets)})
 							out, d := role.Receive(nil, &f, node.Event{Now: time.Unix(1795254649, 0)})
 							require.Empty(t, out)
 							if !on && d.Action != node.NoAction {

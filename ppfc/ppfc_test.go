@@ -219,7 +219,8 @@ func TestBrokenPackets(t *testing.T) {
 		_, err = FromPacket(&p)
 		if size == SizeIPv4 || size == SizeIPv6 {
 			require.NoError(t, err)
-			require.NoError(t, p.Decode(out[:len(out)-5], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+			require.NoError(t, p.Decode(out[:len(out)-5],
+				rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, errTruncated)
 		} else if size == 16 { // a CNP with a reserved bit set

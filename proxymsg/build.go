@@ -34,9 +34,9 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
 	}
-	cut := *m
-	cut.Cut(dst)
-	data, err := cut.AppendBinary(make([]byte, 0, answer.ProxyIPv6)) // on the stack
+	short := *m
+	short.TruncateInvoking(dst)
+	data, err := short.AppendBinary(make([]byte, 0, answer.ProxyIPv6)) // on the stack
 	if err != nil {
 		return b, err
 	}
@@ -44,11 +44,11 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	return d.AppendBinary(b)
 }
 
-// Cut shortens Invoking so that the IP packet to dst has at most 576 octets
+// TruncateInvoking shortens Invoking so that the IP packet to dst has at most 576 octets
 // over IPv4 or 1280 over IPv6 (D9), without IPv6 extension headers. Call it
 // before sending the message through a UDP socket; AppendPacket shortens
 // Invoking itself. An IPv4-mapped dst is IPv4.
-func (m *Message) Cut(dst netip.Addr) {
+func (m *Message) TruncateInvoking(dst netip.Addr) {
 	free := answer.ProxyIPv6 - 40 - 8
 	if dst.Is4() || dst.Is4In6() {
 		free = answer.ProxyIPv4 - 20 - 8
@@ -62,7 +62,7 @@ func (m *Message) Cut(dst netip.Addr) {
 // packet as the node received it, from its outermost IP header on, including
 // tunnels; the draft leaves this open.
 //
-// Before sending the message through a UDP socket, call [Message.Cut]. For
+// Before sending the message through a UDP socket, call [Message.TruncateInvoking]. For
 // rejects packets that [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
 // messages to the experimental ports, with rocev2.ErrNotification.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {

@@ -188,7 +188,7 @@ func TestTruncatedDatagram(t *testing.T) {
 	packet := wiretest.Hex(t, send6Over6+send6Fixed+send6)
 	for n := 48; n < len(packet); n++ {
 		var d rocev2.Datagram
-		require.NoError(t, d.Decode(packet[:n:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+		require.NoError(t, d.Decode(packet[:n:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}))
 		m, err := FromDatagram(&d, IPv6)
 		if n < 48+SizeIPv6 {
 			require.ErrorIs(t, err, errTruncatedIPv6)
@@ -217,7 +217,7 @@ func TestCut(t *testing.T) {
 			for _, size := range []int{0, 100, 2000} {
 				m := Message{FiveTuple: tuple, Invoking: make([]byte, size)}
 				packet := wiretest.Must(m.AppendPacket(nil, self, self, Config{}))(t)
-				m.Cut(self)
+				m.TruncateInvoking(self)
 				data := wiretest.Must(m.AppendBinary(nil))(t)
 				require.Equal(t, packet[len(packet)-len(data):], data)
 				require.Len(t, packet, len(data)+8+map[bool]int{true: 20, false: 40}[self.Is4()])

@@ -7,7 +7,7 @@
 //	       <─ CNP ─      <─ UDP: five-tuple, level, invoking packet
 //
 // The congested node calls [AppendFor] with the congested packet, or [For] and
-// [Message.Cut] to send the message through a UDP socket. The proxy calls
+// [Message.TruncateInvoking] to send the message through a UDP socket. The proxy calls
 // [FromDatagram] with a received datagram and [Message.FlowKey].
 // [github.com/rocecn/rocecn/node/proxy] translates messages to CNPs;
 // [github.com/rocecn/rocecn/node/proxies] finds the proxy of a sender.
@@ -244,9 +244,9 @@ func (m *Message) datagram() (d rocev2.Datagram, err error) {
 	return d, err
 }
 
-// frame decodes the invoking packet, which is cut. The methods of f return the errors.
+// frame decodes the invoking packet, which may be truncated. The methods of f return the errors.
 func (m *Message) frame(f *rocev2.Frame) {
-	f.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	f.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 }
 
 // String returns the message in a line, with the length of the invoking packet.

@@ -231,7 +231,7 @@ func TestLongUptime(t *testing.T) {
 			got := wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at))(t)
 			require.Equal(t, c.a, got.SrcQP)
 		}
-		// Another exchange announces the first PSN of the life: the sender of these requests is now
+		// Another exchange announces the first PSN of the lifetime: the sender of these requests is now
 		// unknown. An answer to earlier requests gives no information.
 		rival := *c
 		rival.a, rival.commA, rival.commB, rival.psnB = 0x66, 6, 66, 0x777777
@@ -568,7 +568,7 @@ func TestSamePairsAnew(t *testing.T) {
 		s := m.Stats()
 		require.EqualValues(t, 2, s.Votes)
 		require.Zero(t, s.CM)
-		require.Zero(t, s.NewLives)
+		require.Zero(t, s.NewLifetimes)
 	}
 }
 
@@ -585,7 +585,7 @@ func TestVotesAfterCM(t *testing.T) {
 }
 
 // If the pair of the other direction was forgotten, votes for a pair from votes do not change its
-// life.
+// lifetime.
 func TestVotesAgain(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})

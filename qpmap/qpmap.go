@@ -28,35 +28,35 @@
 //   - The UDP source port decides a tie only with Config.Ports.
 //   - Datagrams of two source queue pairs within Config.Idle are ambiguous.
 //
-// # Lives
+// # Lifetimes
 //
-// Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of requests with consecutive PSNs. These
-// packets belong to a life:
+// Hosts reuse queue pairs, so a pair holds for one lifetime of its flow: a run of requests with consecutive PSNs. These
+// packets belong to a lifetime:
 //
 //   - requests in order, any number of retransmissions, and requests after up to 2,048 packets that were not captured
 //   - responses with the PSN of a recent request, or of one in an uninterrupted run of requests
 //   - within the PSNs of a READ, which may be millions, responses and retransmissions up to 2,048 after the last
 //     response
 //
-// For any other packet the sender is not known ([ErrUnknown]); the next packet in the life has the pair again.
+// For any other packet the sender is not known ([ErrUnknown]); the next packet in the lifetime has the pair again.
 //
-// A new life replaces the old one only when it has been answered, and one of these holds for the old one:
+// A new lifetime replaces the old one only when it has been answered, and one of these holds for the old one:
 //
 //   - it has been silent for a second
 //   - CM ended it
 //   - it has had fewer answers, in total, than the new one has had since the last of these
 //
 // Until then both are kept, and the PSN of a packet decides to which one it belongs. UC has no answers: there the new
-// life takes the place of the old one when it has had 16 requests and the old one has been silent for a second.
+// lifetime takes the place of the old one when it has had 16 requests and the old one has been silent for a second.
 //
 // So an attacker off the path can neither displace a connection by forged CM messages, data and answers, nor make it
-// unknown: it has to guess PSNs, and packets with wrong guesses belong to other lives. If two exchanges announce the
-// same first PSN, neither is believed until answers decide.
+// unknown: it has to guess PSNs, and packets with wrong guesses belong to other lifetimes. If two exchanges announce
+// the same first PSN, neither is believed until answers decide.
 //
-// There are two limits. A life without CM messages that begins among the PSNs of the previous one is recognized only by
-// its responses. And if two connections between the same hosts use the same PSNs, packets of them were not captured,
-// and an attacker forges more connections of the same queue pairs, a Map can believe the wrong one of the two for a
-// while.
+// There are two limits. A lifetime without CM messages that begins among the PSNs of the previous one is recognized
+// only by its responses. And if two connections between the same hosts use the same PSNs, packets of them were not
+// captured, and an attacker forges more connections of the same queue pairs, a Map can believe the wrong one of the two
+// for a while.
 //
 // # Time and memory
 //

@@ -117,7 +117,7 @@ func TestCutCM(t *testing.T) {
 			m := qpmap.New(qpmap.Config{})
 			for _, c := range wiretest.Capture(t, x.name) {
 				var p rocev2.Packet
-				o := rocev2.DecodeOptions{Cut: len(c.Data) > x.snap}
+				o := rocev2.DecodeOptions{AllowTruncated: len(c.Data) > x.snap}
 				if p.Decode(c.Data[:min(len(c.Data), x.snap)], o) != nil {
 					continue
 				}
@@ -168,9 +168,9 @@ func TestTwoREPs(t *testing.T) {
 }
 
 // A queue pair is used again: with another partner, and CM that shows the end of
-// the life before, or does not. Then the new one is believed once it has been
+// the lifetime before, or does not. Then the new one is believed once it has been
 // answered and nothing of the old one has come for a while; the old one never.
-func TestNewLives(t *testing.T) {
+func TestNewLifetimes(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		for _, psn := range []uint32{0x800000, live().psnA, live().psnA - 40000} {
 			c, next := live(), live()
@@ -198,7 +198,7 @@ func TestNewLives(t *testing.T) {
 			requireNone(t, m, c.back(), qpmap.ErrUnknown)
 			observe(m, at, next.dreq())
 			left := 0
-			if !ended && psn != c.psnA { // the life before, of which the PSNs differ
+			if !ended && psn != c.psnA { // the lifetime before, of which the PSNs differ
 				left = 2
 			}
 			require.Equal(t, left, m.Stats().Pairs)
@@ -208,9 +208,9 @@ func TestNewLives(t *testing.T) {
 }
 
 // The same without CM: the sender of a packet out of the sequence is unknown, and the packet does
-// not affect the previous life. The next life is believed once it has been answered and the
+// not affect the previous lifetime. The next lifetime is believed once it has been answered and the
 // previous one has been silent for a while.
-func TestNewLivesWithoutCM(t *testing.T) {
+func TestNewLifetimesWithoutCM(t *testing.T) {
 	c, next := live(), live()
 	next.a, next.psnA = 0x22, 0x800000
 	m := qpmap.New(qpmap.Config{})
@@ -237,7 +237,7 @@ func TestNewLivesWithoutCM(t *testing.T) {
 	require.Equal(t, next.a, got.SrcQP)
 	_, err = m.SourceQP(qpmap.Key{FlowKey: c.back()}, later)
 	require.Error(t, err)
-	require.EqualValues(t, 1, m.Stats().NewLives)
+	require.EqualValues(t, 1, m.Stats().NewLifetimes)
 
 	uc := packet(c.A, c.B, bth.UCSendOnly, c.b, next.psnA+9) // or another transport
 	observe(m, later, uc)
@@ -296,7 +296,7 @@ func TestPSNs(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// If the capture lost fewer packets than 2,048, the life continues immediately.
+// If the capture lost fewer packets than 2,048, the lifetime continues immediately.
 func TestCaptureLoses(t *testing.T) {
 	c := live()
 	m := established(c, true)
@@ -361,7 +361,7 @@ func TestUD(t *testing.T) {
 	send(start, 0x55)
 	send(start, 0x55)
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
-	send(start.Add(1100*time.Millisecond), 0x55) // of one that says nothing any more it is another life
+	send(start.Add(1100*time.Millisecond), 0x55) // of one that says nothing any more it is another lifetime
 	got = wiretest.Must(m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(1100*time.Millisecond)))(t)
 	require.Equal(t, qpmap.BasisUD, got.From)
 }

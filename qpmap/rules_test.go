@@ -379,9 +379,9 @@ func TestStats(t *testing.T) {
 	later := start.Add(2 * time.Second)
 	observe(m, later, p)
 	require.EqualValues(t, 1, m.Stats().UD)
-	require.Zero(t, m.Stats().NewLives)
+	require.Zero(t, m.Stats().NewLifetimes)
 	for n := range uint32(3) {
 		observe(m, later, forged.request(n), forged.ack(n))
 	}
-	require.EqualValues(t, 1, m.Stats().NewLives)
+	require.EqualValues(t, 1, m.Stats().NewLifetimes)
 }

@@ -153,7 +153,7 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 		if withCM && r.IntN(4) == 0 {
 			c.transport = cm.TransportTypeUC
 		}
-		// Lives that CM shows may begin anywhere, including the same PSN for many. A life without
+		// Lifetimes that CM shows may begin anywhere, including the same PSN for many. A lifetime without
 		// CM can be recognized only if it begins at other PSNs than those that the same hosts have
 		// sent each other.
 		same := withCM && r.IntN(2) == 0 && samePSN
@@ -206,7 +206,7 @@ func generate(r *rand.Rand, connections int, someCM, samePSN bool) []sent {
 
 // apart returns the PSN or, where a connection has begun near it, another one.
 func apart(r *rand.Rand, psn uint32, begun []uint32) uint32 {
-	const near = 3000 // farther than a life goes
+	const near = 3000 // farther than a lifetime goes
 	for slices.ContainsFunc(begun, func(b uint32) bool { return (psn-b+near)&0xFFFFFF <= 2*near }) {
 		psn = r.Uint32() & 0xFFFFFF
 	}

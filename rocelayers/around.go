@@ -21,7 +21,7 @@ import (
 // a node on the way inserted them; or skipping them. It sets ICRC.Coverage to
 // that, so that [SerializeLayers] computes the ICRC as the sender did.
 // rocecn.ErrICRC is a wrong ICRC; other errors are those of a packet that has
-// none to check: cut by the capture, decoded without the IP layers. They leave
+// none to check: truncated by the capture, decoded without the IP layers. They leave
 // ICRC.Coverage unchanged. It allocates nothing. Goroutines that share a layer
 // use the function [VerifyICRC].
 func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
@@ -94,7 +94,7 @@ func plain4(ip []byte, at *byte) bool {
 // begins at the octet at.
 func reach(ip []byte, version uint8, at *byte, d *rocev2.Datagram) bool {
 	return len(ip) > 0 && wire.VersionField(ip) == version &&
-		d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) == nil &&
+		d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}) == nil &&
 		len(d.Data) > 0 && &d.Data[0] == at
 }
 
@@ -105,7 +105,7 @@ func (l *BTH) packet(p *rocev2.Packet) error {
 		return err
 	}
 	if len(p.Data) == 0 {
-		if err := p.Datagram.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
+		if err := p.Datagram.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}); err != nil {
 			return err
 		}
 	}

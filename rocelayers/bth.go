@@ -32,7 +32,7 @@ type BTH struct {
 	// Padding is the pad octets, as many as Pad says. SerializeTo takes nil for
 	// zeros.
 	Padding    []byte
-	PayloadLen int  // octets of payload that were sent; more than len(Payload) when the capture cut them
+	PayloadLen int  // octets of payload that were sent; more than len(Payload) if the capture truncated them
 	Truncated  bool // as in rocev2.Packet; ICRC is zero then
 	Trimmed    bool // as in rocev2.Packet: a switch has trimmed the packet; only known with the IP layers
 	ICRC       ICRC
@@ -57,7 +57,7 @@ type BTH struct {
 // has a Fast CNP option, broken or not, gopacket.LayerTypePayload where it has
 // another option that must not be skipped, see [BTH.CNP], and otherwise
 // LayerTypeCNP. For other opcodes it returns LayerTypeCM where the payload is connection management, and
-// else gopacket.LayerTypePayload. A payload that the capture cut is never more
+// else gopacket.LayerTypePayload. A truncated payload is never more
 // than that.
 func (l *BTH) NextLayerType() gopacket.LayerType {
 	switch {
@@ -137,7 +137,7 @@ func (l *BTH) cutTrimmed(data []byte) ([]byte, bool) {
 	var d rocev2.Datagram
 	ip, err := l.around(data, &d)
 	if err == nil && len(d.Data) == 0 {
-		err = d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+		err = d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 	}
 	if err != nil || !d.Trimmed {
 		return data, false

@@ -127,7 +127,7 @@ func TestOctetsBehindThePacket(t *testing.T) {
 			err = withoutLength.decode(c.frame) // gopacket treats a packet with a Hop-by-Hop header as truncated
 			require.Equal(t, withoutLength.parser.Truncated, err != nil)
 			if withoutLength.parser.Truncated {
-				require.ErrorIs(t, err, rocelayers.ErrCut)
+				require.ErrorIs(t, err, rocelayers.ErrUDPTruncated)
 				require.EqualValues(t, 0, c.frame[20])
 			}
 		})
@@ -202,7 +202,7 @@ func TestCut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for n := range len(c.frame) {
 				var p rocev2.Packet
-				want := p.Decode(c.frame[:n:n], rocev2.DecodeOptions{Cut: true})
+				want := p.Decode(c.frame[:n:n], rocev2.DecodeOptions{AllowTruncated: true})
 				for mode, options := range modes {
 					packet := gopacket.NewPacket(c.frame[:n:n], layers.LayerTypeEthernet, options)
 					if want != nil {
@@ -226,7 +226,7 @@ func TestCut(t *testing.T) {
 					require.NoError(t, s.decode(c.frame[:n]))
 					_, err = s.BTH.VerifyICRC()
 					require.ErrorIs(t, err, wireerr.Truncated)
-					require.ErrorIs(t, withoutLength.decode(c.frame[:n:n]), rocelayers.ErrCut)
+					require.ErrorIs(t, withoutLength.decode(c.frame[:n:n]), rocelayers.ErrUDPTruncated)
 				}
 			}
 			require.NoError(t, withoutLength.decode(c.frame))
@@ -339,7 +339,7 @@ func TestNoAllocations(t *testing.T) {
 		{name: "IP in IP", frame: wrap(4, ip4[14:])},
 		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: rocecn.ErrICRC},
 		{name: "cut", frame: ip4[:60], icrc: wireerr.Truncated},
-		{name: "cut, no UDP layer", frame: ip4[:60], s: withoutLength, err: rocelayers.ErrCut},
+		{name: "cut, no UDP layer", frame: ip4[:60], s: withoutLength, err: rocelayers.ErrUDPTruncated},
 		{name: "no space for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength},

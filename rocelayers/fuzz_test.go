@@ -40,7 +40,7 @@ func FuzzBTHLayer(f *testing.F) {
 		frame = frame[:there:there]
 
 		var p rocev2.Packet
-		want := p.Decode(frame, rocev2.DecodeOptions{Cut: true})
+		want := p.Decode(frame, rocev2.DecodeOptions{AllowTruncated: true})
 		if want == nil && p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 {
 			want = wireerr.CNPLength // the layer's word, where no decoder would be called
 			if p.BTH.Resv6&ppfc.Bit != 0 {
@@ -153,7 +153,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(empty[:len(empty)-3]) // a CNP that ends after the BTH, truncated in the ICRC
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var m message.Message
-		err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{SkipVerify: true})
+		err := m.Decode(frame, rocev2.DecodeOptions{AllowTruncated: true}, message.Config{SkipVerify: true})
 		p := &m.Packet
 		// The layers do not detect truncation of octets after the UDP length.
 		roce := m.Reach == message.ReachTransport && p.Truncated == (len(p.Data) < int(p.Length)-8)

@@ -231,7 +231,7 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	failure error) {
 	t.Helper()
 	var m message.Message
-	err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{SkipVerify: true})
+	err := m.Decode(frame, rocev2.DecodeOptions{AllowTruncated: true}, message.Config{SkipVerify: true})
 	p := &m.Packet
 
 	l, _ := get(rocelayers.LayerTypeBTH).(*rocelayers.BTH)

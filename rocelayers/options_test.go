@@ -328,7 +328,7 @@ func TestRouting(t *testing.T) {
 
 	l := s.Routing
 	for n := range 24 {
-		require.ErrorIs(t, l.DecodeFromBytes(srh[:n:n], gopacket.NilDecodeFeedback), rocelayers.ErrRoutingCut)
+		require.ErrorIs(t, l.DecodeFromBytes(srh[:n:n], gopacket.NilDecodeFeedback), rocelayers.ErrRoutingTruncated)
 	}
 	require.Equal(t, s.Routing, l)
 	for _, n := range []int{0, 3, 8, 4 + 8*256} {

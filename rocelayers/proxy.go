@@ -62,8 +62,9 @@ func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 }
 
 // SerializeTo prepends the message to the layers of the invoking packet, which are in b; if b is empty, Invoking is
-// that packet. Cut shortens Invoking to the permitted length (D9), but does not shorten layers: give a packet that is
-// to be shortened as Invoking. With ComputeChecksums [SerializeLayers] rejects a message that is too long.
+// that packet. TruncateInvoking shortens Invoking to the permitted length (D9), but does not shorten layers: give a
+// packet that is to be shortened as Invoking. With ComputeChecksums [SerializeLayers] rejects a message that is too
+// long.
 func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	m := l.Message
 	if len(b.Bytes()) > 0 {

@@ -27,7 +27,7 @@ type Routing struct {
 }
 
 var (
-	errRoutingCut = wireerr.New("rocelayers", "Routing header",
+	errRoutingTruncated = wireerr.New("rocelayers", "Routing header",
 		"truncated: shorter than 8 octets, or than its Hdr Ext Len", wireerr.Truncated)
 	errRoutingData = wireerr.New("rocelayers", "Routing header",
 		"Data is not 4 octets and a multiple of 8, up to 2044", wireerr.Range)
@@ -41,7 +41,7 @@ func (l *Routing) NextLayerType() gopacket.LayerType { return l.NextHeader.Layer
 func (l *Routing) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(data) < 8 || len(data) < 8+8*int(data[1]) {
 		df.SetTruncated()
-		return errRoutingCut
+		return errRoutingTruncated
 	}
 	end := 8 + 8*int(data[1])
 	*l = Routing{

@@ -133,7 +133,7 @@ func (s *Stack) IP() gopacket.NetworkLayer {
 func (s *Stack) Frame() *rocev2.Frame {
 	if !s.walked {
 		cut := slices.Contains(s.Decoded, LayerTypeBTH) && s.BTH.Truncated
-		s.frame.Decode(s.octets, rocev2.DecodeOptions{Cut: cut}) // the layers report the same error
+		s.frame.Decode(s.octets, rocev2.DecodeOptions{AllowTruncated: cut}) // the layers report the same error
 		s.walked = true
 	}
 	return &s.frame

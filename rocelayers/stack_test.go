@@ -160,9 +160,9 @@ func TestStackOtherTraffic(t *testing.T) {
 	// That the packet before was cut says nothing of it.
 	cut := wiretest.Hex(t, send6)
 	require.NoError(t, s.Decode(cut[:len(cut)-4]))
-	require.True(t, s.Frame().Options().Cut)
+	require.True(t, s.Frame().Options().AllowTruncated)
 	require.NoError(t, s.Decode(datagram(t, 5000, []byte("data"))))
-	require.False(t, s.Frame().Options().Cut)
+	require.False(t, s.Frame().Options().AllowTruncated)
 }
 
 // An IP packet given in place of a frame is an error, and not other traffic.

@@ -100,7 +100,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 			for _, invoking := range [][]byte{nil, wiretest.Hex(t, send6)[14:], make([]byte, 1200)} {
 				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
 				want, err := m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{Carriage: as})
-				m.Cut(over.dst)
+				m.TruncateInvoking(over.dst)
 				same(want, err, append(carriedBy(over.src, proxymsg.Port), &rocelayers.Proxy{Message: m}))
 			}
 		}
@@ -263,7 +263,7 @@ func TestMessagesAlone(t *testing.T) {
 	parser.AddDecodingLayer(&s.UDP.UDP)
 	parser.AddDecodingLayer(new(rocelayers.FCN))
 	require.NoError(t, parser.DecodeLayers(hopByHop, &s.Decoded))
-	require.ErrorIs(t, parser.DecodeLayers(hopByHop[:len(hopByHop)-1], &s.Decoded), rocelayers.ErrCut)
+	require.ErrorIs(t, parser.DecodeLayers(hopByHop[:len(hopByHop)-1], &s.Decoded), rocelayers.ErrUDPTruncated)
 }
 
 // A message that the invoking packet does not go with is whole all the same.

@@ -60,7 +60,8 @@ func TestFlowMayAnswer(t *testing.T) {
 				be.PutUint16(ip[2:], 0)
 			}
 			ip[proto] = 17
-			mayAnswer := func() error { return walked(ip, DecodeOptions{Link: LinkIP, Cut: true}).MayAnswer() }
+			o := DecodeOptions{Link: LinkIP, AllowTruncated: true}
+			mayAnswer := func() error { return walked(ip, o).MayAnswer() }
 			require.Equal(t, c.err, mayAnswer())
 			be.PutUint16(ip[port:], 1021)
 			require.NoError(t, mayAnswer())
@@ -77,7 +78,7 @@ func TestFlowMayAnswer(t *testing.T) {
 	ip[6] = 0
 	be.PutUint16(ip[4:], uint16(len(ip)-40))
 	for n := range len(ip) + 1 {
-		err := walked(ip[:n:n], DecodeOptions{Link: LinkIP, Cut: true}).MayAnswer()
+		err := walked(ip[:n:n], DecodeOptions{Link: LinkIP, AllowTruncated: true}).MayAnswer()
 		switch {
 		case n < 40+8+16+8: // no ports
 			require.ErrorIs(t, err, wireerr.Truncated, n)

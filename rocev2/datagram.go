@@ -79,7 +79,7 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	if err := w.from(b, o); err != nil {
 		return err
 	}
-	return d.fromWalk(b, &w, o.Cut, ports)
+	return d.fromWalk(b, &w, o.AllowTruncated, ports)
 }
 
 // decodePlain implements Decode for a plain frame with the offsets that firstBranch returns.
@@ -99,15 +99,15 @@ func (d *Datagram) decodePlain(b []byte, ip, udp, end int, ports []uint16) error
 }
 
 // fromWalk sets d if the walk led to a UDP datagram to one of these ports (any port if there are none) and its lengths
-// are right. With cut, missing octets at the end are no error.
-func (d *Datagram) fromWalk(b []byte, w *walk, cut bool, ports []uint16) error {
+// are right. With allowTruncated, missing octets at the end are no error.
+func (d *Datagram) fromWalk(b []byte, w *walk, allowTruncated bool, ports []uint16) error {
 	switch {
 	case w.err != nil:
 		return w.err
 	case len(ports) > 0 && !slices.Contains(ports, w.port):
 		return ErrPort
 	}
-	if err := w.checkLength(b, cut || w.cut); err != nil {
+	if err := w.checkLength(b, allowTruncated || w.allowTruncated); err != nil {
 		return err
 	}
 	b = b[:w.stop]

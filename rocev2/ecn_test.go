@@ -132,6 +132,6 @@ func TestVerifyChecksum(t *testing.T) {
 	require.NoError(t, d.DecodeIP(wiretest.Hex(t, hardwareCNP)[14:]))
 	d.Checksum, d.Length = 1, d.Length+1 // one octet longer than the IP packet
 	require.ErrorIs(t, d.VerifyChecksum(), errTruncated)
-	require.NoError(t, d.Decode(wiretest.Hex(t, hardwareCNP)[14:60], DecodeOptions{Link: LinkIP, Cut: true}))
+	require.NoError(t, d.Decode(wiretest.Hex(t, hardwareCNP)[14:60], DecodeOptions{Link: LinkIP, AllowTruncated: true}))
 	require.ErrorIs(t, d.VerifyChecksum(), errTruncated)
 }

@@ -43,7 +43,7 @@ var (
 		"shorter than BTH and ICRC, 16 octets", wireerr.Truncated)
 	errHeadersRoom = wireerr.New("rocev2", "extended headers",
 		"longer than the octets between BTH and ICRC", wireerr.Truncated)
-	errHeadersCut = wireerr.New("rocev2", "BTH",
+	errHeadersTruncated = wireerr.New("rocev2", "BTH",
 		"truncated: shorter than 12 octets and the extended headers of its opcode",
 		wireerr.Truncated)
 	errPad = wireerr.New("rocev2", "BTH pad count", "larger than the payload", wireerr.Malformed)

@@ -22,7 +22,7 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 func (d *Datagram) OuterExtensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame
-		f.Decode(d.Outer, DecodeOptions{Link: LinkIP, Cut: true, Outer: true})
+		f.Decode(d.Outer, DecodeOptions{Link: LinkIP, AllowTruncated: true, Outer: true})
 		f.Extensions()(yield)
 	}
 }

@@ -83,10 +83,10 @@ func (f *Frame) flow() (*way, error) {
 	case f.broken != nil:
 		return w, f.broken
 	case w.err == nil:
-		return w, w.checkLength(f.octets, w.cut)
+		return w, w.checkLength(f.octets, w.allowTruncated)
 	case w.err != errNotUDP && w.err != errUDPHeader:
 		return w, w.err
-	case w.overruns, !w.cut && w.missing:
+	case w.overruns, !w.allowTruncated && w.missing:
 		return w, errIPLength
 	case w.err == errUDPHeader:
 		return w, w.err

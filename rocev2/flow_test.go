@@ -242,7 +242,7 @@ func TestFlow(t *testing.T) {
 			}
 			for n := range frame {
 				var f Flow
-				err := f.Decode(frame[:n:n], DecodeOptions{Cut: true})
+				err := f.Decode(frame[:n:n], DecodeOptions{AllowTruncated: true})
 				if n < ports {
 					require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
 					require.Equal(t, Flow{}, f)
@@ -342,7 +342,8 @@ func TestEitherPseudowire(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var f Flow
-			require.NoError(t, f.Decode(wiretest.Hex(t, macs+`8847 3e801140`+c.below), DecodeOptions{Cut: true}))
+			require.NoError(t, f.Decode(wiretest.Hex(t, macs+`8847 3e801140`+c.below),
+				DecodeOptions{AllowTruncated: true}))
 			require.Equal(t, addr(c.src), f.Src)
 		})
 	}
@@ -355,7 +356,7 @@ func TestFlowOfCaptures(t *testing.T) {
 		for _, c := range wiretest.Capture(t, name) {
 			var f Flow
 			var d Datagram
-			o := DecodeOptions{Cut: len(c.Data) < c.OrigLen}
+			o := DecodeOptions{AllowTruncated: len(c.Data) < c.OrigLen}
 			if d.Decode(c.Data, o) != nil {
 				continue
 			}
@@ -529,7 +530,7 @@ func FuzzFlow(f *testing.F) {
 	}
 	f.Add(wiretest.Hex(f, toVTEP+send), uint8(LinkIP), true)
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
-		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
+		o := DecodeOptions{Link: LinkType(link % 7), AllowTruncated: cut}
 		var d Datagram
 		isDatagram := d.Decode(b, o) == nil && !wire.IsTunnelPort(d.DstPort)
 		var flow Flow
@@ -541,11 +542,11 @@ func FuzzFlow(f *testing.F) {
 		require.GreaterOrEqual(t, offset(b, flow.Outermost), 0)
 		require.GreaterOrEqual(t, offset(flow.Outermost, flow.IP), 0)
 		var again Flow
-		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{Link: LinkIP, Cut: cut}))
+		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{Link: LinkIP, AllowTruncated: cut}))
 		again.Tunnels = flow.Tunnels // labels are before the outermost packet
 		require.Equal(t, flow, again)
 		mirrored := flow.Tunnels.mirrored() // the switch may have truncated it
-		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, Cut: cut || mirrored}))
+		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, AllowTruncated: cut || mirrored}))
 		flow.Outermost, flow.Tunnels = flow.IP, Tunnels{}
 		require.Equal(t, flow, again)
 		if isDatagram {

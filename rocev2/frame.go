@@ -55,7 +55,7 @@ func (f *Frame) walk() {
 		f.plainWalk(&w.walk)
 	} else {
 		at, version, ether, err := linkEnd(b, f.options.Link, f.options.Encapsulations.csigTPID())
-		w.start(b, at, version, f.options.Cut)
+		w.start(b, at, version, f.options.AllowTruncated)
 		w.ether = ether
 		if err == nil {
 			err = w.follow(b, &w.trail)
@@ -76,7 +76,7 @@ func (f *Frame) walk() {
 
 // plainWalk sets w from the offsets of a plain frame.
 func (f *Frame) plainWalk(w *walk) {
-	w.plain(f.octets, f.ip, f.udp, f.end, f.options.Cut)
+	w.plain(f.octets, f.ip, f.udp, f.end, f.options.AllowTruncated)
 	w.datagram(f.octets[f.udp:])
 }
 
@@ -285,7 +285,7 @@ func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	}
 	w := f.outer()
 	if w.err != errNotUDP || w.proto != wire.ProtoICMPv6 || w.ip != w.outer || w.version != 6 ||
-		!w.cut && w.missing {
+		!w.allowTruncated && w.missing {
 		return nil, false
 	}
 	end := min(w.end, w.stop)
@@ -321,7 +321,7 @@ func (f *Frame) BorderPacket() []byte {
 		}
 		w.walk = outer.walk
 	}
-	w.cut = true
+	w.allowTruncated = true
 	_ = w.descend(b) // after an error, octets returns the last packet that was reached
 	return w.octets(b)
 }

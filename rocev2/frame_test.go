@@ -103,13 +103,13 @@ func TestFrameViewsInTurn(t *testing.T) {
 		tunnel := len(wiretest.Hex(t, c.link+c.tunnel))
 		for i, b := range [][]byte{whole, whole[:tunnel], whole[:max(tunnel-3, 0)], whole[:len(whole)-1],
 			whole[:tunnel], whole[:max(tunnel-3, 0)], whole[:len(whole)-1]} {
-			o := DecodeOptions{Cut: i >= 4}
+			o := DecodeOptions{AllowTruncated: i >= 4}
 			var alone, turned, outside answers
 			for _, ask := range questions {
 				var f, outer Frame
 				f.Decode(b, o)
 				ask(&f, &alone)
-				outer.Decode(b, DecodeOptions{Cut: o.Cut, Outer: true})
+				outer.Decode(b, DecodeOptions{AllowTruncated: o.AllowTruncated, Outer: true})
 				ask(&outer, &outside)
 			}
 			var f Frame
@@ -148,7 +148,7 @@ func TestSnapLengthOfTunnels(t *testing.T) {
 		var f Frame
 		var d Datagram
 		found := func(n int) bool {
-			f.Decode(whole[:min(n, len(whole))], DecodeOptions{Cut: true})
+			f.Decode(whole[:min(n, len(whole))], DecodeOptions{AllowTruncated: true})
 			return f.Inner().Datagram(&d, Port) == nil
 		}
 		if !found(len(whole)) {
@@ -166,11 +166,11 @@ func TestSnapLengthOfTunnels(t *testing.T) {
 	// SnapLength returns 0 for octets that exclude a RoCEv2 packet.
 	vxlan := wiretest.Hex(t, macs+`0800 450000b400000000401100000a0000010a000002 c00012b500a00000`)
 	var f Frame
-	f.Decode(vxlan[:38], DecodeOptions{Cut: true})
+	f.Decode(vxlan[:38], DecodeOptions{AllowTruncated: true})
 	require.NotZero(t, f.SnapLength(Port))
-	f.Decode(vxlan[:38], DecodeOptions{Cut: true, Outer: true})
+	f.Decode(vxlan[:38], DecodeOptions{AllowTruncated: true, Outer: true})
 	require.Zero(t, f.SnapLength(Port))
-	f.Decode(append(vxlan, wiretest.Hex(t, `0800000000000700`+macs+`0800 70`)...), DecodeOptions{Cut: true})
+	f.Decode(append(vxlan, wiretest.Hex(t, `0800000000000700`+macs+`0800 70`)...), DecodeOptions{AllowTruncated: true})
 	require.Zero(t, f.SnapLength(Port))
 }
 
@@ -215,7 +215,8 @@ func TestFrameOuterHeader(t *testing.T) {
 	}
 }
 
-// Missing octets of a datagram to another port are an error. With Cut in the View, they make it Truncated instead.
+// Missing octets of a datagram to another port are an error. With AllowTruncated in the View, they make it Truncated
+// instead.
 func TestFrameCut(t *testing.T) {
 	frame := wiretest.Hex(t, macs+`86dd`+send)
 	be.PutUint16(frame[14+40+2:], 1021)
@@ -226,7 +227,7 @@ func TestFrameCut(t *testing.T) {
 	require.True(t, f.Truncated())
 	require.Equal(t, errIPLength, f.Outer().Datagram(&d))
 	v := f.Outer()
-	v.Cut = true
+	v.AllowTruncated = true
 	require.NoError(t, v.Datagram(&d))
 	require.True(t, d.Truncated)
 }
@@ -314,7 +315,7 @@ func TestFrameOrderOfQuestions(t *testing.T) {
 		require.False(t, ok)
 		var first, second Packet
 		cut := f.Outer()
-		cut.Cut = true
+		cut.AllowTruncated = true
 		require.Equal(t, f.Outer().Packet(&first), cut.Packet(&second))
 		require.Equal(t, first, second)
 		require.False(t, f.near)

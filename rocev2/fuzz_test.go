@@ -23,7 +23,7 @@ func FuzzPacket(f *testing.F) {
 		f.Add(append(wiretest.Hex(f, c), wiretest.Hex(f, send6)[14:]...), uint8(link), false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
-		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
+		o := DecodeOptions{Link: LinkType(link % 7), AllowTruncated: cut}
 		for range Extensions(b, o) {
 		}
 		var p Packet

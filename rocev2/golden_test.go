@@ -21,7 +21,7 @@ func TestGolden(t *testing.T) {
 			var p Packet
 			for i, c := range packets {
 				row := rows[i]
-				err := p.Decode(c.Data, DecodeOptions{Cut: len(c.Data) < c.OrigLen})
+				err := p.Decode(c.Data, DecodeOptions{AllowTruncated: len(c.Data) < c.OrigLen})
 				if !row.Has("infiniband.bth") {
 					require.ErrorIs(t, err, ErrNotRoCEv2, "frame %d", c.Number)
 					continue

@@ -32,12 +32,12 @@ func TestInner(t *testing.T) {
 
 			// Truncated frames.
 			for n := range len(frame) - 2 {
-				err := in.Decode(frame[:n:n], DecodeOptions{Cut: true})
-				if f.Decode(frame[:n:n], DecodeOptions{Cut: true}) == nil {
+				err := in.Decode(frame[:n:n], DecodeOptions{AllowTruncated: true})
+				if f.Decode(frame[:n:n], DecodeOptions{AllowTruncated: true}) == nil {
 					require.NoError(t, err, n)
 					require.Equal(t, c.tunnels, in.Tunnels.String())
 					require.Equal(t, frame[len(frame)-2-len(flow):n], in.IP)
-					require.Equal(t, DecodeOptions{Link: LinkIP, Cut: true}, in.Options())
+					require.Equal(t, DecodeOptions{Link: LinkIP, AllowTruncated: true}, in.Options())
 				}
 			}
 		})
@@ -91,7 +91,7 @@ func TestInnerBroken(t *testing.T) {
 
 // A malformed tunnel gives an error that matches ErrNotRoCEv2.
 func TestNoInner(t *testing.T) {
-	in := Inner{Cut: true}
+	in := Inner{AllowTruncated: true}
 	for _, frame := range []string{
 		``,
 		macs + `0806` + cnp4,
@@ -100,7 +100,7 @@ func TestNoInner(t *testing.T) {
 	} {
 		b := wiretest.Hex(t, frame)
 		require.ErrorIs(t, in.Decode(b, DecodeOptions{}), ErrNotRoCEv2)
-		require.Equal(t, Inner{Cut: true}, in)
+		require.Equal(t, Inner{AllowTruncated: true}, in)
 		wiretest.NoAllocs(t, "refusing", func() { _ = in.Decode(b, DecodeOptions{}) })
 	}
 	// A tunnel with a wrong UDP length is not entered.
@@ -133,7 +133,7 @@ func TestMirrorCut(t *testing.T) {
 				require.NoError(t, in.Decode(b, DecodeOptions{Link: LinkIP}))
 				require.Equal(t, c.name, in.Tunnels.String())
 				require.Equal(t, whole[:48], in.IP)
-				require.Equal(t, row.cut, in.Cut)
+				require.Equal(t, row.cut, in.AllowTruncated)
 				var p Packet
 				var f Flow
 				require.NoError(t, p.Decode(in.IP, in.Options()))
@@ -173,7 +173,7 @@ func TestInnerOptions(t *testing.T) {
 	packet := withOption(slices.Concat(wiretest.Hex(t, outer), tunnel), `11`, `310400060001`)
 	for n := range len(packet) {
 		var in Inner
-		if in.Decode(packet[:n], DecodeOptions{Link: LinkIP, Cut: true}) == nil {
+		if in.Decode(packet[:n], DecodeOptions{Link: LinkIP, AllowTruncated: true}) == nil {
 			for range in.IOAM() { // no panic
 				break
 			}
@@ -211,7 +211,7 @@ func FuzzInner(f *testing.F) {
 		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), uint8(LinkEthernet), false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
-		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
+		o := DecodeOptions{Link: LinkType(link % 7), AllowTruncated: cut}
 		var in Inner
 		var flow Flow
 		err, flowErr := in.Decode(b, o), flow.Decode(b, o)

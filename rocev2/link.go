@@ -12,15 +12,14 @@ import (
 type DecodeOptions struct {
 	// Link is the type of the link-layer header with which the octets begin.
 	Link LinkType
-	// Cut reports whether the capture kept fewer octets than were on the wire. With Cut, Decode accepts a packet if its
-	// headers are complete, and computes its lengths from the UDP length (D13). Without Cut, missing octets are an
-	// error, except after the BTH of a RoCEv2 packet: then a network device has truncated the frame, and incomplete
-	// extended headers are absent from BTH.Present.
+	// AllowTruncated makes Decode accept a packet with missing octets if its headers are complete, and compute its
+	// lengths from the UDP length (D13). Set it if the capture kept fewer octets than were on the wire. Without it,
+	// missing octets are an error, except after the BTH of a RoCEv2 packet: then a network device has truncated the
+	// frame, and incomplete extended headers are absent from BTH.Present.
 	//
-	// Cut and the field Truncated of a decoded packet differ: a packet is Truncated if octets are missing that its
-	// length fields promise. If the capture cut only the padding, the packet is not Truncated. A packet quoted by a
-	// mirror or an ICMPv6 error may be Truncated without Cut.
-	Cut bool
+	// A decoded packet has the field Truncated set if octets are missing that its length fields promise: not if the
+	// capture truncated only the padding, and without AllowTruncated if a mirror or an ICMPv6 error quotes the packet.
+	AllowTruncated bool
 	// Outer makes Decode ignore the contents of mirrors and of tunnels other than IP in IP (option -outer of the
 	// command rocecn). By default [Frame], message.Message.Decode and the command decode them. [Packet.Decode] and
 	// [Datagram.Decode] never do, because a host is not the destination of the packets inside (D12).

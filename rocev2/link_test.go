@@ -49,7 +49,7 @@ func TestLinkTypes(t *testing.T) {
 		require.Len(t, p.Link, len(header), c.header)
 		for n := range len(header) {
 			var cut Packet
-			err := cut.Decode(b[:n:n], DecodeOptions{Link: c.link, Cut: true})
+			err := cut.Decode(b[:n:n], DecodeOptions{Link: c.link, AllowTruncated: true})
 			require.ErrorIs(t, err, ErrNotRoCEv2, "%s, %d octets", c.header, n)
 			require.Equal(t, Packet{}, cut)
 		}

@@ -74,24 +74,24 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if err := w.from(b, o); err != nil {
 		return err
 	}
-	return p.fromWalk(b, &w, o.Cut)
+	return p.fromWalk(b, &w, o.AllowTruncated)
 }
 
 // fromWalk sets p from a walk that has ended.
-func (p *Packet) fromWalk(b []byte, w *walk, cut bool) error {
+func (p *Packet) fromWalk(b []byte, w *walk, allowTruncated bool) error {
 	switch {
 	case w.err != nil:
 		return w.err
 	case w.port != Port:
 		return ErrPort
 	}
-	if err := w.checkLength(b, cut || w.cut); err != nil {
+	if err := w.checkLength(b, allowTruncated || w.allowTruncated); err != nil {
 		return err
 	}
 	b = b[:w.stop]
 	var err error
 	if w.end > w.stop {
-		err = p.setTruncated(b, w.ip, w.udp, w.end, cut)
+		err = p.setTruncated(b, w.ip, w.udp, w.end, allowTruncated)
 	} else {
 		err = setPacket[[anywhere]byte](p, b, w.ip, w.udp, w.end)
 	}
@@ -221,14 +221,14 @@ func layOut(data []byte, length int, whole bool) (l layout, err error) {
 		return l, errRoom
 	}
 	if len(data) < bth.Size {
-		return l, errHeadersCut
+		return l, errHeadersTruncated
 	}
 	l = layoutOf(data[0], data[1], length)
 	switch {
 	case l.headers > l.padding:
 		return l, errHeadersRoom
 	case l.headers > len(data) && whole:
-		return l, errHeadersCut
+		return l, errHeadersTruncated
 	case l.headers > l.payload:
 		return l, errPad
 	}

@@ -70,7 +70,7 @@ func TestCaptures(t *testing.T) {
 			var p Packet
 			rebuilt := 0
 			for _, c := range wiretest.Capture(t, name) {
-				err := p.Decode(c.Data, DecodeOptions{Cut: len(c.Data) < c.OrigLen})
+				err := p.Decode(c.Data, DecodeOptions{AllowTruncated: len(c.Data) < c.OrigLen})
 				if err != nil {
 					require.ErrorIs(t, err, ErrNotRoCEv2, "frame %d", c.Number)
 					continue
@@ -310,7 +310,7 @@ func TestCut(t *testing.T) {
 	headers := 14 + 40 + 8 + whole.BTH.Len()
 	for n := range len(frame) + 1 {
 		var p Packet
-		err := p.Decode(frame[:n:n], DecodeOptions{Cut: true})
+		err := p.Decode(frame[:n:n], DecodeOptions{AllowTruncated: true})
 		switch {
 		case n < headers:
 			require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
@@ -333,11 +333,11 @@ func TestCut(t *testing.T) {
 func TestCutBehindBTH(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
-	require.NoError(t, p.Decode(b[:74], DecodeOptions{Cut: true}))
+	require.NoError(t, p.Decode(b[:74], DecodeOptions{AllowTruncated: true}))
 	require.Equal(t, bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0},
 		p.BTH.Header)
 	require.True(t, p.Truncated)
-	require.ErrorIs(t, p.Decode(b[:73], DecodeOptions{Cut: true}), errHeadersCut)
+	require.ErrorIs(t, p.Decode(b[:73], DecodeOptions{AllowTruncated: true}), errHeadersTruncated)
 }
 
 // The octets are an IPv6 packet with LinkIP, and an Ethernet frame with a RoCEv2 packet over IPv4 with LinkEthernet.
@@ -543,7 +543,7 @@ func TestVerifyICRC(t *testing.T) {
 	_, err = p.VerifyICRC()
 	require.ErrorIs(t, err, rocecn.ErrICRC)
 	require.Equal(t, icrc.Without, p.Coverage, "as it was")
-	require.NoError(t, p.Decode(out[:len(out)-1], DecodeOptions{Link: LinkIP, Cut: true}))
+	require.NoError(t, p.Decode(out[:len(out)-1], DecodeOptions{Link: LinkIP, AllowTruncated: true}))
 	_, err = p.VerifyICRC()
 	require.ErrorIs(t, err, errTruncated)
 }
@@ -576,7 +576,7 @@ func TestSplit(t *testing.T) {
 		{"raw IPv6", "", six, "", DecodeOptions{Link: LinkIP}},
 		{"Linux cooked", "0000 0001 0006 020000000001 0000 86dd", six, "", DecodeOptions{Link: LinkSLL}},
 		{"loopback", "02000000", four, "", DecodeOptions{Link: LinkNull}},
-		{"cut", ethernet + "86dd", six[:90], "", DecodeOptions{Cut: true}},
+		{"cut", ethernet + "86dd", six[:90], "", DecodeOptions{AllowTruncated: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wantLink, wantIP := wiretest.Hex(t, c.link), wiretest.Hex(t, c.ip)
@@ -586,7 +586,7 @@ func TestSplit(t *testing.T) {
 			require.Equal(t, wantLink, link)
 			require.Equal(t, wantIP, ip)
 			wiretest.NoAllocs(t, "Split", func() { _, _, _ = Split(b, c.o) })
-			if !c.o.Cut {
+			if !c.o.AllowTruncated {
 				wiretest.Prefixes(t, b[:len(wantLink)+len(wantIP)], func(b []byte) error {
 					if len(b) == 0 && c.o.Link == LinkIP {
 						return wireerr.Truncated // no version, so neither header is cut

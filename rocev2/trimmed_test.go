@@ -51,7 +51,7 @@ func TestTrimmed(t *testing.T) {
 				_, err := p.VerifyICRC()
 				require.ErrorIs(t, err, wireerr.Truncated)
 				requireWalked(t, frame, DecodeOptions{})
-				requireWalked(t, frame, DecodeOptions{Cut: true})
+				requireWalked(t, frame, DecodeOptions{AllowTruncated: true})
 				wiretest.NoAllocs(t, "decoding", func() { _ = p.DecodeEthernet(frame) })
 
 				var d Datagram

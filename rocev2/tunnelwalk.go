@@ -277,9 +277,10 @@ func (w *way) looksLikeFrame(b []byte, at int) (yes, short bool) {
 // fits reports whether the lengths of the IP header at b[at:] are right and its protocol is a common one.
 func (w *way) fits(b []byte, at int) bool {
 	var p walk
-	p.start(b, at, wire.VersionField(b[at:]), w.cut)
+	p.start(b, at, wire.VersionField(b[at:]), w.allowTruncated)
 	p.limit = w.limit
-	if err := p.header(b); err != nil && err != ErrFragment || p.overruns || !w.cut && !w.missing && p.end > len(b) {
+	if err := p.header(b); err != nil && err != ErrFragment || p.overruns ||
+		!w.allowTruncated && !w.missing && p.end > len(b) {
 		return false
 	}
 	switch p.proto {
@@ -432,6 +433,6 @@ func (w *way) erspan3(b []byte, at int) error {
 // mirrored moves the walk into a copy made by a mirror, which may be longer than the octets that are there: mirrors
 // truncate the frames that they copy. third is the third octet of an ERSPAN header, which contains T.
 func (w *way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
-	w.limit, w.cut = math.MaxInt, w.cut || third&0x04 != 0
+	w.limit, w.allowTruncated = math.MaxInt, w.allowTruncated || third&0x04 != 0
 	return w.payload(tunnel, ether, b, at)
 }

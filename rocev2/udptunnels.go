@@ -19,8 +19,8 @@ var (
 		"truncated: 4 octets needed, and as many as Hlen gives", ErrNotRoCEv2, wireerr.Truncated)
 	errGUEMessage = wireerr.New("rocev2", "GUE header",
 		"a control message, another version, or neither IP nor Ethernet", ErrNotRoCEv2)
-	errPayloadType = wireerr.New("rocev2", "tunnel", "carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
-	errPayloadCut  = wireerr.New("rocev2", "tunnel",
+	errPayloadType      = wireerr.New("rocev2", "tunnel", "carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
+	errPayloadTruncated = wireerr.New("rocev2", "tunnel",
 		"truncated before its payload can be identified", ErrNotRoCEv2, wireerr.Truncated)
 )
 
@@ -163,7 +163,7 @@ func (w *way) ipOrEthernet(tunnel Tunnel, b []byte, at int) error {
 	case frame:
 		return w.payload(tunnel, wire.EtherBridged, b, at)
 	case short:
-		return errPayloadCut
+		return errPayloadTruncated
 	}
 	return errPayloadType
 }

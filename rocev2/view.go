@@ -13,9 +13,10 @@ type View struct {
 	frame *Frame
 	inner bool
 
-	// Cut makes Packet and Datagram accept packets with missing octets, even without Cut in [DecodeOptions]: they set
-	// Truncated and return no error. It is for callers that check a packet only after they know that it concerns them.
-	Cut bool
+	// AllowTruncated makes Packet and Datagram accept packets with missing octets, even without AllowTruncated in
+	// [DecodeOptions]: they set Truncated and return no error. It is for callers that check a packet only after they
+	// know that it concerns them.
+	AllowTruncated bool
 }
 
 // Outer returns the view of a host or a router that the frame is addressed to. Its IP header is the outermost one.
@@ -59,7 +60,7 @@ func (v View) Packet(p *Packet) error {
 	if err != nil {
 		return err
 	}
-	return p.fromWalk(f.octets, &w.walk, v.Cut || f.options.Cut)
+	return p.fromWalk(f.octets, &w.walk, v.AllowTruncated || f.options.AllowTruncated)
 }
 
 // Datagram sets d from the UDP datagram of the view, if it is sent to one of these destination ports, or to any port if
@@ -74,7 +75,7 @@ func (v View) Datagram(d *Datagram, ports ...uint16) error {
 	if err != nil {
 		return err
 	}
-	return d.fromWalk(f.octets, &w.walk, v.Cut || f.options.Cut, ports)
+	return d.fromWalk(f.octets, &w.walk, v.AllowTruncated || f.options.AllowTruncated, ports)
 }
 
 // IP returns the outermost or the innermost IP packet, up to the end that its length field gives, or as much of it as

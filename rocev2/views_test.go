@@ -26,7 +26,7 @@ func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	if err := w.from(b, o); err != nil {
 		return err
 	}
-	return p.fromWalk(b, &w, o.Cut)
+	return p.fromWalk(b, &w, o.AllowTruncated)
 }
 
 func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
@@ -96,7 +96,7 @@ type Inner struct {
 	Outermost []byte  // octets from the outermost IP header to the end of the input
 	IP        []byte  // octets from the innermost IP header to the end of the packet or frame around it
 
-	Cut bool // the capture or a mirroring switch may have truncated IP
+	AllowTruncated bool // the capture or a mirroring switch may have truncated IP
 
 	octets []byte
 	frame  Frame
@@ -113,11 +113,13 @@ func (in *Inner) Decode(b []byte, o DecodeOptions) error {
 	if !w.begins(b) {
 		return w.err
 	}
-	in.Tunnels, in.IP, in.Cut = f.Tunnels(), b[w.ip:w.stop:w.stop], w.cut
+	in.Tunnels, in.IP, in.AllowTruncated = f.Tunnels(), b[w.ip:w.stop:w.stop], w.allowTruncated
 	in.Outermost, in.octets, in.frame = b[w.outer:len(b):len(b)], b, f
 	return nil
 }
-func (in *Inner) Options() DecodeOptions { return DecodeOptions{Link: LinkIP, Cut: in.Cut} }
+func (in *Inner) Options() DecodeOptions {
+	return DecodeOptions{Link: LinkIP, AllowTruncated: in.AllowTruncated}
+}
 func (in *Inner) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		in.frame.Extensions()(yield)
@@ -144,7 +146,7 @@ func Split(b []byte, o DecodeOptions) (link, ip []byte, err error) {
 	switch ip = outermost(f); {
 	case ip == nil:
 		return nil, nil, f.outer().err
-	case f.Truncated() && !o.Cut:
+	case f.Truncated() && !o.AllowTruncated:
 		return nil, nil, errIPLength
 	}
 	return f.Link(), ip, nil
@@ -294,7 +296,7 @@ func TestViewsAgree(t *testing.T) {
 			frame := wiretest.Hex(t, c.link+c.tunnel+c.flow)
 			for n := range len(frame) + 1 {
 				var f Frame
-				f.Decode(frame[:n:n], DecodeOptions{Cut: true})
+				f.Decode(frame[:n:n], DecodeOptions{AllowTruncated: true})
 				outer, inner := f.Outer(), f.Inner()
 				require.Equal(t, outer.IP(), inner.IP(), n)
 				require.Equal(t, []netip.Addr{outer.Src(), outer.Dst()}, []netip.Addr{inner.Src(), inner.Dst()}, n)

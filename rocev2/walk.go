@@ -33,14 +33,14 @@ type walk struct {
 	port   uint16 // UDP destination port and length, if there is a UDP header
 	length uint16
 
-	ether    uint16 // EtherType at the end of the link-layer header, or 0
-	depth    uint8  // number of IP headers around this one
-	version  uint8  // of the IP header, as announced by the header before it
-	proto    uint8  // protocol after the IP headers
-	routed   bool   // the IP header has a Segment Routing header, which a packet inside makes a tunnel
-	overruns bool   // the length field of an IP header exceeds the packet around it
-	missing  bool   // the outermost packet, or that in a copy by a mirror, is shorter than its length field gives
-	cut      bool   // octets may be missing at the end: the capture truncated the frame, or a mirror the copy
+	ether          uint16 // EtherType at the end of the link-layer header, or 0
+	depth          uint8  // number of IP headers around this one
+	version        uint8  // of the IP header, as announced by the header before it
+	proto          uint8  // protocol after the IP headers
+	routed         bool   // the IP header has a Segment Routing header, which a packet inside makes a tunnel
+	overruns       bool   // the length field of an IP header exceeds the packet around it
+	missing        bool   // the outermost packet, or that in a copy by a mirror, is shorter than its length field gives
+	allowTruncated bool   // octets may be missing at the end: the capture truncated the frame, or a mirror the copy
 
 	err error // reason why there is no complete UDP header; ErrNotRoCEv2 matches it
 }
@@ -149,13 +149,13 @@ func (w *walk) from(b []byte, o DecodeOptions) error {
 	if err != nil {
 		return err
 	}
-	w.start(b, at, version, o.Cut)
+	w.start(b, at, version, o.AllowTruncated)
 	return w.follow(b, nil)
 }
 
 // plain sets w as from does, except port and length, for a plain frame with these offsets.
-func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
-	w.start(b, ip, wire.VersionField(b[ip:]), cut)
+func (w *walk) plain(b []byte, ip, udp, end int, allowTruncated bool) {
+	w.start(b, ip, wire.VersionField(b[ip:]), allowTruncated)
 	w.beginEnd, w.ether, w.udp, w.end, w.proto, w.err = end, 0, udp, end, wire.ProtoUDP, nil
 	w.routed = udp > ip+wire.IPv6Size && b[ip+6] == wire.ProtoRouting && b[ip+42] == wire.SegmentRouting
 	if ip > 0 {
@@ -164,10 +164,10 @@ func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
 }
 
 // start begins a walk at the IP header of this version at b[at:].
-func (w *walk) start(b []byte, at int, version uint8, cut bool) {
+func (w *walk) start(b []byte, at int, version uint8, allowTruncated bool) {
 	w.link, w.outer, w.begin, w.ip, w.version, w.depth = at, at, at, at, version, 0
 	w.limit, w.stop, w.beginEnd = math.MaxInt, len(b), 0
-	w.overruns, w.missing, w.cut = false, false, cut
+	w.overruns, w.missing, w.allowTruncated = false, false, allowTruncated
 }
 
 // follow continues through IP in IP to the UDP header of a datagram (D12). It does not check the length field of that
@@ -285,13 +285,13 @@ func (w *walk) ends(end int) {
 }
 
 // checkLength returns nil if the lengths of the UDP header that the walk led to, and of the IP headers around it,
-// are right. Missing octets at the end are no error with cut, and in a RoCEv2 packet with a complete BTH: a network
-// device has cut the frame, or trimmed the packet.
-func (w *walk) checkLength(b []byte, cut bool) error {
+// are right. Missing octets at the end are no error with allowTruncated, and in a RoCEv2 packet with a complete BTH: a
+// network device has truncated the frame, or trimmed the packet.
+func (w *walk) checkLength(b []byte, allowTruncated bool) error {
 	switch {
 	case w.length < wire.UDPSize:
 		return errUDPLength
-	case w.overruns, !cut && w.missing && !w.hasBTH():
+	case w.overruns, !allowTruncated && w.missing && !w.hasBTH():
 		return errIPLength
 	case w.udp+int(w.length) > w.end && !isTrimmed(b[w.udp:min(w.end, w.stop)]):
 		return errUDPBeyondIP

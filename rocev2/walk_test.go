@@ -117,7 +117,7 @@ var (
 		Payload: []byte{16}, Padding: []byte{17}, ICRC: 18, Coverage: icrc.Without,
 	}
 	usedFrame = Frame{
-		octets: []byte{1}, options: DecodeOptions{Cut: true}, ip: 2, udp: 3, end: 4,
+		octets: []byte{1}, options: DecodeOptions{AllowTruncated: true}, ip: 2, udp: 3, end: 4,
 		way: way{
 			walk{5, 6, 98, 99, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, true, true, true, true, errNotIP},
 			trail{Tunnels{18}, 24, [maxDepth + 1]passed{}, 1}, false, nil, 1, 19, 20, 21, 22, 23,
@@ -169,7 +169,7 @@ func requireWalked(t *testing.T, b []byte, o DecodeOptions) {
 		return err
 	}, func(d *Datagram, ports ...uint16) error {
 		var unused Datagram
-		err := unused.fromWalk(b, &near, o.Cut, ports)
+		err := unused.fromWalk(b, &near, o.AllowTruncated, ports)
 		if err == nil {
 			*d = unused
 		}

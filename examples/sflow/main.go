@@ -51,7 +51,7 @@ func printSamples(w io.Writer, datagram []byte, c message.Config) error {
 // traffic. cut reports whether the frame had more octets.
 func describeFrame(header []byte, cut bool, c message.Config) string {
 	var m message.Message
-	o := rocev2.DecodeOptions{Cut: cut}
+	o := rocev2.DecodeOptions{AllowTruncated: cut}
 	err := m.Decode(header, o, c)
 	switch {
 	case m.Kind == message.KindOther:

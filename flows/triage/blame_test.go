@@ -123,7 +123,7 @@ func TestUnpairedCNPsAreCounterEvidence(t *testing.T) {
 }
 
 // RNR NAKs without captured retransmissions give no number of retransmissions.
-func TestRNRWithoutRepeats(t *testing.T) {
+func TestRNRWithoutRetransmissions(t *testing.T) {
 	f := flowOf(2, 26, 100)
 	f.RNRNAKs, *f.Evidence.Sign(flows.SignRNR) = 1, signOf(1)
 	all := triage.Explain(&flows.Snapshot{Flows: []flows.Flow{f}})

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	stormRepeats = 50 // minimum number of retransmissions of a flow
-	stormPart    = 5  // inverse of their minimum share of its packets
+	stormRetransmissions = 50 // minimum number of retransmissions of a flow
+	stormPart            = 5  // inverse of their minimum share of its packets
 )
 
 // isStorm reports whether a flow mainly consists of retransmissions: go-back-N retransmits everything
@@ -26,7 +26,7 @@ func isStorm(f *flows.Flow) bool {
 		n += f.Causes.Timeout
 	}
 	asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read
-	return asked > 0 && n >= stormRepeats && n*stormPart >= f.Packets
+	return asked > 0 && n >= stormRetransmissions && n*stormPart >= f.Packets
 }
 
 // describeStorm returns the verdict about flows that mainly consist of retransmissions.

@@ -16,15 +16,15 @@ func findCongested(v *view) {
 			CauseCNPUnheeded, CauseTooManyNotices)
 	}, congestionSign) {
 		hits, _ := congestionSpan(g.flows)
-		var judged, cut uint64
+		var judged, slowed uint64
 		for _, f := range g.flows {
 			judged += f.Evidence.Control.Judged
-			cut += f.Evidence.Control.Slowed
+			slowed += f.Evidence.Control.Slowed
 		}
 		text := fmt.Sprintf("The path %s was congested, from %s on: %s", g.describe(), formatStart(hits),
 			describeCongestion(g.flows))
 		if judged > 0 {
-			text += fmt.Sprintf(" Senders slowed down after %d of %s.", cut, formatCount(judged, "CNP"))
+			text += fmt.Sprintf(" Senders slowed down after %d of %s.", slowed, formatCount(judged, "CNP"))
 		}
 		var suspects, excluded []string
 		if judged == 0 && slowAfterMarks(g.flows) {

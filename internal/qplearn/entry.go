@@ -10,13 +10,13 @@ import (
 
 // An Entry is a pair in the table, with the evidence for it.
 type Entry struct {
-	id        uint32 // in the table
-	seen      int64  // ticks of the last packet that agreed with it
-	life      life   // the requests of the flow
-	confirmed int32  // moment of the last data that agreed: a request of its life, or an answer; 0 never
-	answered  int32  // moment of the last answer; 0 never
-	requested int32  // moment of the last request
-	otherSeen int32  // UD: moment of the last packet of another source queue pair; otherwise see isMixed; 0 never
+	id        uint32   // in the table
+	seen      int64    // ticks of the last packet that agreed with it
+	lifetime  lifetime // the requests of the flow
+	confirmed int32    // moment of the last data that agreed: a request of its lifetime, or an answer; 0 never
+	answered  int32    // moment of the last answer; 0 never
+	requested int32    // moment of the last request
+	otherSeen int32    // UD: moment of the last packet of another source queue pair; otherwise see isMixed; 0 never
 	SrcQP     uint32
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
@@ -32,8 +32,8 @@ type Entry struct {
 	stray     bool // the flow's last packet was not the connection's, as far as can be told
 	answering bool // the flow's last packet that was the connection's is a response
 	contested bool // something has spoken for another pair, and no answer for this one since
-	overlaps  bool // the life had reached rivalPSN when that was announced
-	shared    bool // a CM exchange names another sender, and a first PSN in the life of the other direction
+	overlaps  bool // the lifetime had reached rivalPSN when that was announced
+	shared    bool // a CM exchange names another sender, and a first PSN in the lifetime of the other direction
 	voted     bool // votes for another pair have been counted
 }
 
@@ -57,12 +57,12 @@ func (e *Entry) list() uint32 {
 // silent reports whether no data has confirmed a pair for the time silence.
 func (e *Entry) silent(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
 
-// unsure reports whether the sender of the requests in a pair's life is not known.
-func (e *Entry) unsure() bool { return e.life.requests > 0 && !e.sure }
+// unsure reports whether the sender of the requests in a pair's lifetime is not known.
+func (e *Entry) unsure() bool { return e.lifetime.requests > 0 && !e.sure }
 
 // agrees reports whether the flow's last packet exists and agreed with a pair.
 func (e *Entry) agrees() bool {
-	return !e.stray && (e.life.requests > 0 || e.confirmed != 0)
+	return !e.stray && (e.lifetime.requests > 0 || e.confirmed != 0)
 }
 
 // questioned reports whether there is evidence for another pair of the same flow.
@@ -194,7 +194,7 @@ func (m *Map) confirm(e, mate *Entry, answered bool) {
 }
 
 // forgetVotes forgets the votes that an answer to the requests of e refutes: those for other pairs, and those for other
-// PSNs of its requests. Votes for other PSNs of the requests of mate stay: its life may be forged.
+// PSNs of its requests. Votes for other PSNs of the requests of mate stay: its lifetime may be forged.
 func (m *Map) forgetVotes(e, mate *Entry) {
 	e.voted, mate.voted = false, false
 	k := m.flowOf(e)
@@ -256,9 +256,9 @@ func (m *Map) connect(forth, back link, list uint32) {
 		}
 		if e := m.find(&l.key); e != nil && e.SrcQP != l.pair.SrcQP && e.From != BasisGiven {
 			if e.confirmed != 0 {
-				m.stats.NewLives++
+				m.stats.NewLifetimes++
 			}
-			m.retire(e, &l.pair.life)
+			m.retire(e, &l.pair.lifetime)
 		}
 	}
 	a := m.place(&forth, list)

@@ -150,13 +150,13 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	var held bool
 	for _, l := range [...]*link{&forth, &back} {
 		m.announce(l, x, id)
-		if e := m.findIn(&l.key, besideSlot); e != nil && e.life.isNear(&l.pair.life) {
+		if e := m.findIn(&l.key, besideSlot); e != nil && e.lifetime.isNear(&l.pair.lifetime) {
 			m.drop(e) // the packets of the two could not be distinguished
 		}
 		if e := m.find(&l.key); e != nil {
 			held = held || e.confirmed != 0 && !(e.From == BasisGiven && e.SrcQP == l.pair.SrcQP)
 		} else if f := m.open.find(&l.key); f != nil {
-			held = held || f.another(l.pair.life.next, m.now())
+			held = held || f.another(l.pair.lifetime.next, m.now())
 		}
 	}
 	if !held {
@@ -173,35 +173,35 @@ func (m *Map) propose(x *exchange, id *numbered) {
 				other = &forth
 			}
 			if mate := m.mate(e); l.pair.SrcQP != e.SrcQP && mate != nil &&
-				mate.life.contains(other.pair.life.next, e.Transport) {
+				mate.lifetime.contains(other.pair.lifetime.next, e.Transport) {
 				e.shared = true
 				m.beginContest(e)
 			}
 		}
 		if f := m.openFlow(&l.key); f != nil {
-			f.named, f.begun, f.start = true, false, l.pair.life.next
+			f.named, f.begun, f.start = true, false, l.pair.lifetime.next
 		}
 	}
 }
 
 // challenge notes that an exchange names another source queue pair for a flow, if
-// its first PSN is that of the pair's life: some hosts begin each connection with
+// its first PSN is that of the pair's lifetime: some hosts begin each connection with
 // the same PSN. With any other first PSN its requests would almost certainly be
-// outside the life, and so show by themselves.
+// outside the lifetime, and so show by themselves.
 func (m *Map) challenge(e *Entry, l *link) {
-	psn := l.pair.life.next
-	if d := distance(e.life.first, psn); l.pair.SrcQP != e.SrcQP && e.life.known && -late <= d && d <= late {
+	psn := l.pair.lifetime.next
+	if d := distance(e.lifetime.first, psn); l.pair.SrcQP != e.SrcQP && e.lifetime.known && -late <= d && d <= late {
 		e.rival, e.rivalPSN = l.pair.SrcQP, psn
 		m.beginContest(e)
-		e.overlaps = e.life.requests == 0 || distance(e.life.next, psn) <= 0
+		e.overlaps = e.lifetime.requests == 0 || distance(e.lifetime.next, psn) <= 0
 	}
 }
 
-// rivals reports whether a request of the pair's life could also be one of the first requests of
-// the rival, which a CM exchange announced. Requests that continue the life in order past the
+// rivals reports whether a request of the pair's lifetime could also be one of the first requests of
+// the rival, which a CM exchange announced. Requests that continue the lifetime in order past the
 // rival's first PSN are certainly its own.
 func (e *Entry) rivals(psn uint32) bool {
-	d, ahead := distance(e.rivalPSN, psn), distance(e.life.next, psn)
+	d, ahead := distance(e.rivalPSN, psn), distance(e.lifetime.next, psn)
 	return e.rival != 0 && 0 <= d && d <= late && (e.overlaps || ahead < 0 || d == 0 && ahead != 0)
 }
 
@@ -217,7 +217,7 @@ type announcement struct {
 
 // announce remembers the announcement of an exchange for one direction.
 func (m *Map) announce(l *link, x *exchange, id *numbered) {
-	k := numbered{l.key, l.pair.life.next}
+	k := numbered{l.key, l.pair.lifetime.next}
 	was, at := m.announced.get(&k)
 	switch {
 	case was == nil:
@@ -239,7 +239,7 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 func (m *Map) doubtOther(x *announcement, k *numbered) {
 	forth, back := x.links(&x.id)
 	for _, l := range [...]*link{&forth, &back} {
-		other := numbered{l.key, l.pair.life.next}
+		other := numbered{l.key, l.pair.lifetime.next}
 		if a, _ := m.announced.get(&other); a != nil && other != *k && a.id == x.id && a.Responder == x.Responder {
 			a.doubt = true
 		}
@@ -266,9 +266,9 @@ func (x *exchange) links(id *numbered) (forth, back link) {
 	common := Entry{PKey: x.PKey, MTU: x.MTU, Transport: x.Transport, From: BasisCM}
 	forth = link{key: id.WithQP(x.Responder.QP), pair: common}
 	back = link{key: id.Reversed(x.Requester.QP), pair: common}
-	forth.pair.SrcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
+	forth.pair.SrcQP, forth.pair.lifetime = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
 	forth.pair.local, forth.pair.remote = x.Requester.CommID, x.Responder.CommID
-	back.pair.SrcQP, back.pair.life = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
+	back.pair.SrcQP, back.pair.lifetime = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
 	back.pair.local, back.pair.remote = x.Responder.CommID, x.Requester.CommID
 	return forth, back
 }
@@ -279,13 +279,13 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 	a := m.announced.Value(at)
 	forth, back := a.links(&a.id)
 	for _, l := range [...]*link{&forth, &back} {
-		l.current, l.pair.life.turned = o != nil && l.key == o.Flow, m.now()
+		l.current, l.pair.lifetime.turned = o != nil && l.key == o.Flow, m.now()
 		if o == nil || o.Flow.DestQP() != l.pair.SrcQP || o.Flow.Dst != l.key.Src {
 			continue
 		}
-		start := l.pair.life.first
-		l.pair.life = answered(o, m.open.find(&l.key), m.now())
-		l.pair.life.first, l.pair.life.floor = start, start
+		start := l.pair.lifetime.first
+		l.pair.lifetime = answered(o, m.open.find(&l.key), m.now())
+		l.pair.lifetime.first, l.pair.lifetime.floor = start, start
 		l.pair.sure, l.pair.answered, l.pair.requested, l.pair.weight = true, m.now(), m.now(), answers
 	}
 	if o == nil {
@@ -300,7 +300,7 @@ func (m *Map) placeBeside(forth, back *link) {
 	links, confirmed := [...]*link{forth, back}, false
 	for _, l := range links {
 		if e := m.confirmed(&l.key); e != nil && e.From != BasisGiven {
-			if e.life.requests > 0 && e.life.isNear(&l.pair.life) {
+			if e.lifetime.requests > 0 && e.lifetime.isNear(&l.pair.lifetime) {
 				return
 			}
 			confirmed = true
@@ -323,11 +323,11 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	forth, back := x.links(id)
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
-		if f := m.open.find(&l.key); f != nil && f.begun && f.start == l.pair.life.next {
+		if f := m.open.find(&l.key); f != nil && f.begun && f.start == l.pair.lifetime.next {
 			f.votes.forget(l.pair.SrcQP) // of the connection that has ended
 			f.byPort.forget(l.pair.SrcQP)
 		}
-		k := numbered{l.key, l.pair.life.next}
+		k := numbered{l.key, l.pair.lifetime.next}
 		if a, at := m.announced.get(&k); a != nil && a.Responder == x.Responder {
 			m.announced.Remove(at)
 		}

@@ -117,7 +117,7 @@ func (m *Map) Sender(k *flowtable.Key) (e *Entry, ambiguous bool) {
 
 // SenderAmid is [Map.Sender] for a flow in which packets of a connection are mixed with forged ones: if the last packet
 // belongs to no connection, it returns the pair of the packets before it. It does not if that connection may be the
-// forged one: if it has no answers, or if requests outside its life follow one another.
+// forged one: if it has no answers, or if requests outside its lifetime follow one another.
 func (m *Map) SenderAmid(k *flowtable.Key) (e *Entry, ambiguous bool) {
 	if e, ambiguous = m.Sender(k); e != nil || ambiguous {
 		return e, ambiguous
@@ -188,7 +188,7 @@ func (m *Map) mayHaveSent(e *Entry, h *bth.Header) bool {
 	return !questioned && e.explains(mate, h.Opcode, h.PSN)
 }
 
-// explains reports whether a packet may belong to a pair's connection: a request to the life of its
+// explains reports whether a packet may belong to a pair's connection: a request to the lifetime of its
 // flow, a response to that of the other direction. The pair of the other direction is back, or nil
 // if there is none. A datagram belongs to no connection, and a pair from a datagram holds only for
 // datagrams.
@@ -200,9 +200,9 @@ func (e *Entry) explains(back *Entry, op bth.Opcode, psn uint32) bool {
 	case datagram || e.From == BasisUD:
 		return datagram && e.From == BasisUD
 	case !response(op):
-		return !e.unsure() && e.life.contains(psn, t)
+		return !e.unsure() && e.lifetime.contains(psn, t)
 	default:
-		return back != nil && !back.unsure() && back.life.answers(psn, t)
+		return back != nil && !back.unsure() && back.lifetime.answers(psn, t)
 	}
 }
 

@@ -2,7 +2,7 @@ package qplearn
 
 import "github.com/rocecn/rocecn/bth"
 
-// An open flow has no pair yet, or has requests outside the life of its pair. Votes
+// An open flow has no pair yet, or has requests outside the lifetime of its pair. Votes
 // are counted in both directions, see ballots: a response from B to queue pair a is a
 // vote for a as source of the flow to B, and for the flow's receiver as source of the
 // responses to a.
@@ -10,7 +10,7 @@ type open struct {
 	id, list      uint32 // in the table
 	seen          int64
 	requested     int32  // moment of the last request
-	successive    uint16 // successive requests outside the life of a pair, weighted: see recordSuccessive
+	successive    uint16 // successive requests outside the lifetime of a pair, weighted: see recordSuccessive
 	next          uint32 // expected after the last requests that followed one another
 	run           uint16 // number of these requests, minus that of the others since
 	pkey, mtu     uint16
@@ -144,7 +144,7 @@ func (f *open) another(psn uint32, now int32) bool {
 // observeRequest learns from a request that does not carry its source queue pair.
 func (m *Map) observeRequest(o *Observation, k *key) {
 	var mtu uint16
-	if e := m.followLife(k, o); e != nil {
+	if e := m.followLifetime(k, o); e != nil {
 		if !o.asks() && !e.questioned() {
 			return // a settled pair needs no votes from every request
 		}
@@ -167,7 +167,7 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 	}
 }
 
-// followOpen records a request of a flow without a pair, or outside the life of its
+// followOpen records a request of a flow without a pair, or outside the lifetime of its
 // pair, and returns the path MTU, 0 if not known.
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	f := m.openFlow(k)
@@ -179,8 +179,8 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, named, run, o) {
 			m.adopt(named, nil, 0)
-			if e := m.followLife(k, o); e != nil {
-				e.life.requests = max(e.life.requests, run) // those before o were seen, too
+			if e := m.followLifetime(k, o); e != nil {
+				e.lifetime.requests = max(e.lifetime.requests, run) // those before o were seen, too
 				return e.MTU
 			}
 			if f = m.openFlow(k); f == nil {
@@ -195,8 +195,8 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 // successiveWeight is the number of requests with guessed PSNs that outweigh one that may follow another request.
 const successiveWeight = 64
 
-// recordSuccessive records whether a request outside the life of its flow's pair may follow another such request. If
-// two do, they are those of another connection and not guesses. A READ may, as the number of its PSNs is not known.
+// recordSuccessive records whether a request outside the lifetime of its flow's pair may follow another such request.
+// If two do, they are those of another connection and not guesses. A READ may, as the number of its PSNs is not known.
 func (m *Map) recordSuccessive(k *key, f *open, o *Observation) {
 	if m.pairs.find(k) == nil {
 		return
@@ -211,7 +211,7 @@ func (m *Map) recordSuccessive(k *key, f *open, o *Observation) {
 	}
 }
 
-// hasSuccessive reports whether requests outside the life of the flow's pair are those of another connection.
+// hasSuccessive reports whether requests outside the lifetime of the flow's pair are those of another connection.
 func (f *open) hasSuccessive() bool { return f.successive > successiveWeight }
 
 // begins returns the slot of the announcement with o among its first requests, or 0 if there is
@@ -268,11 +268,11 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 		if e == nil || e.From == BasisGiven || e.answered != 0 {
 			return e == nil
 		}
-		begun := life{next: f.start, known: true}
-		if e.life.requests == 0 || !e.life.isNear(&begun) {
+		begun := lifetime{next: f.start, known: true}
+		if e.lifetime.requests == 0 || !e.lifetime.isNear(&begun) {
 			return true // it goes beside e
 		}
-		first := distance(e.life.first, f.start) // some hosts begin each connection with the same PSN
+		first := distance(e.lifetime.first, f.start) // some hosts begin each connection with the same PSN
 		return m.quiet(e) && -late <= first && first <= late
 	}
 	if e.wasAnswered() && !m.quiet(e) {
@@ -297,22 +297,22 @@ func (m *Map) yields(e *Entry, run uint16) bool {
 	case e.confirmed == 0:
 		return true
 	}
-	mate, requests := m.mate(e), e.life.requests
+	mate, requests := m.mate(e), e.lifetime.requests
 	if e.wasAnswered() || mate.wasAnswered() {
 		return run >= inARow
 	}
 	if mate != nil {
-		requests = max(requests, mate.life.requests)
+		requests = max(requests, mate.lifetime.requests)
 	}
 	return run > requests || m.quiet(e)
 }
 
-// proven is the number of requests in a life from which a connection takes the place of one that is silent.
+// proven is the number of requests in a lifetime from which a connection takes the place of one that is silent.
 const proven = 16
 
-// followLife records a request of a flow in the pair of which the life contains it, and returns this pair; nil if
-// there is none.
-func (m *Map) followLife(k *key, o *Observation) *Entry {
+// followLifetime records a request of a flow in the pair of which the lifetime contains it, and returns this pair; nil
+// if there is none.
+func (m *Map) followLifetime(k *key, o *Observation) *Entry {
 	e := m.find(k)
 	if e != nil && m.followPair(e, o) {
 		return e
@@ -321,7 +321,7 @@ func (m *Map) followLife(k *key, o *Observation) *Entry {
 	if beside == nil || !m.followPair(beside, o) {
 		return nil
 	}
-	if e == nil || beside.sure && beside.life.requests >= proven && m.quiet(e) {
+	if e == nil || beside.sure && beside.lifetime.requests >= proven && m.quiet(e) {
 		m.promote(beside, m.mate(beside))
 		return m.find(k)
 	}
@@ -336,10 +336,10 @@ func (e *Entry) recordAgreement(answering bool, now int32) {
 	e.stray, e.answering = false, answering
 }
 
-// beginsAgain reports whether a request is outside the life of a pair and follows another one that was, in a life that
-// is unsure: this may have begun with a forged request.
+// beginsAgain reports whether a request is outside the lifetime of a pair and follows another one that was, in a
+// lifetime that is unsure: this may have begun with a forged request.
 func (m *Map) beginsAgain(e *Entry, o *Observation) bool {
-	if e.life.contains(o.PSN, o.Opcode.Transport()) {
+	if e.lifetime.contains(o.PSN, o.Opcode.Transport()) {
 		return false
 	}
 	k := m.flowOf(e)
@@ -349,16 +349,16 @@ func (m *Map) beginsAgain(e *Entry, o *Observation) bool {
 }
 
 // followPair records a request of a flow that has a pair, and reports whether it belongs to the
-// pair's life.
+// pair's lifetime.
 func (m *Map) followPair(e *Entry, o *Observation) bool {
 	t, expected := o.Opcode.Transport(), true
 	switch {
 	case e.From == BasisGiven:
 		return true
-	case t == e.Transport && (!e.life.known || e.unsure() && m.beginsAgain(e, o)):
+	case t == e.Transport && (!e.lifetime.known || e.unsure() && m.beginsAgain(e, o)):
 		// An answer must show the sender of these requests. Until then only the sender of responses is known.
-		e.life, e.sure = begin(o, e.MTU, m.now()), false
-	case !e.life.contains(o.PSN, t):
+		e.lifetime, e.sure = begin(o, e.MTU, m.now()), false
+	case !e.lifetime.contains(o.PSN, t):
 		e.stray = true
 		return false
 	default:
@@ -366,12 +366,12 @@ func (m *Map) followPair(e *Entry, o *Observation) bool {
 			e.contested = true // only an answer can show the sender of the request
 			m.beginContest(e)
 		}
-		if e.life.requests == 0 && e.From == BasisCM {
+		if e.lifetime.requests == 0 && e.From == BasisCM {
 			// They begin with the announced PSN, unless the request before it was seen, too.
 			k := m.flowOf(e)
-			e.sure = !m.used(&k, e.life.floor-1, t)
+			e.sure = !m.used(&k, e.lifetime.floor-1, t)
 		}
-		expected = e.life.recordRequest(o, e.MTU, m.now())
+		expected = e.lifetime.recordRequest(o, e.MTU, m.now())
 	}
 	if e.MTU == 0 {
 		e.MTU = o.Opcode.PathMTU(o.Payload)

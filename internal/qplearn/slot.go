@@ -10,7 +10,7 @@ const (
 	// datagramSlot has the pair of the flow's datagrams, which is known from their DETH.
 	datagramSlot slot = 1 << 25
 	// besideSlot has the pair of a second connection: one that is announced and has begun but has no answers, or the
-	// previous one, which has been replaced. Each packet belongs to the connection of which the life contains it.
+	// previous one, which has been replaced. Each packet belongs to the connection of which the lifetime contains it.
 	besideSlot slot = 1 << 26
 
 	allSlots = datagramSlot | besideSlot
@@ -65,11 +65,12 @@ func (m *Map) recordStray(k *key, slots slot) {
 }
 
 // retire moves the pair of a flow's connection, and that of the other direction, to besideSlot, as another connection
-// takes its place: the packets of its life remain known. It forgets a pair that has no life or was never confirmed,
-// and one of which the life begins near that of the other connection, as its packets could not be distinguished.
-func (m *Map) retire(e *Entry, other *life) {
+// takes its place: the packets of its lifetime remain known. It forgets a pair that has no lifetime or was never
+// confirmed, and one of which the lifetime begins near that of the other connection, as its packets could not be
+// distinguished.
+func (m *Map) retire(e *Entry, other *lifetime) {
 	mate := m.mate(e)
-	if e.confirmed == 0 || e.From != BasisCM || e.life.isNear(other) {
+	if e.confirmed == 0 || e.From != BasisCM || e.lifetime.isNear(other) {
 		m.drop(e)
 		return
 	}
@@ -83,7 +84,7 @@ func (m *Map) retire(e *Entry, other *life) {
 func (m *Map) strengthOf(e *Entry) (answers, requests int, seen int64) {
 	for _, e := range [...]*Entry{e, m.mate(e)} {
 		if e != nil {
-			answers, requests, seen = answers+int(e.weight), requests+int(e.life.requests), max(seen, e.seen)
+			answers, requests, seen = answers+int(e.weight), requests+int(e.lifetime.requests), max(seen, e.seen)
 		}
 	}
 	return answers, requests, seen
@@ -94,7 +95,7 @@ func (m *Map) strengthOf(e *Entry) (answers, requests int, seen int64) {
 func (m *Map) isStronger(e, than *Entry) bool {
 	answers, requests, seen := m.strengthOf(e)
 	otherAnswers, otherRequests, _ := m.strengthOf(than)
-	return moment(seen)-than.life.turned >= 0 &&
+	return moment(seen)-than.lifetime.turned >= 0 &&
 		cmp.Or(cmp.Compare(answers, otherAnswers), cmp.Compare(requests, otherRequests)) > 0
 }
 
@@ -102,7 +103,7 @@ func (m *Map) isStronger(e, than *Entry) bool {
 func (m *Map) moveBeside(e *Entry) {
 	moved, to := *e, keyIn(m.pairs.Key(e.id), besideSlot)
 	if moved.stray = true; e.unsure() {
-		moved.life = life{}
+		moved.lifetime = lifetime{}
 	}
 	m.pairs.Remove(e.id)
 	m.pairs.remove(&to)
@@ -149,7 +150,7 @@ func (m *Map) promote(e, mate *Entry) {
 // packets could not be distinguished from those of the flow's connection.
 func (m *Map) settleBeside(e *Entry) {
 	k := m.flowOf(e)
-	if main := m.pairs.find(&k); main == nil || m.slotOf(e) != besideSlot || main.life.isNear(&e.life) {
+	if main := m.pairs.find(&k); main == nil || m.slotOf(e) != besideSlot || main.lifetime.isNear(&e.lifetime) {
 		m.drop(e)
 		return
 	}

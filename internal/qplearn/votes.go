@@ -176,7 +176,7 @@ func (t *tally) undecided(c *Config) bool {
 	return false
 }
 
-// silence is the time for which a connection must be silent before a new life of its queue pairs is
+// silence is the time for which a connection must be silent before a new lifetime of its queue pairs is
 // believed without a DREQ. So an attacker that forges both directions of a connection cannot
 // displace one in use.
 const silence = time.Second
@@ -254,15 +254,15 @@ func (m *Map) confirms(e *Entry, o *Observation) bool {
 			return false // it may answer another connection, or a request from before the contest
 		}
 	}
-	if first := f.life.first; f.unsure() && o.PSN != first && !f.life.seen(distance(f.life.next, o.PSN)) {
+	if first := f.lifetime.first; f.unsure() && o.PSN != first && !f.lifetime.seen(distance(f.lifetime.next, o.PSN)) {
 		// the READ that it began with may be forged: see asked
 		k := m.flowOf(f)
 		open := m.open.find(&k)
-		f.life = answered(o, open, now)
-		f.life.first = first
+		f.lifetime = answered(o, open, now)
+		f.lifetime.first = first
 		f.stray = f.stray && (open == nil || !open.passed || !f.explains(e, open.op, open.psn))
 	} else {
-		f.life.answer(o)
+		f.lifetime.answer(o)
 	}
 	if f.MTU == 0 {
 		f.MTU = o.Opcode.PathMTU(o.Payload)
@@ -277,15 +277,15 @@ func (m *Map) confirms(e *Entry, o *Observation) bool {
 	return true
 }
 
-// asked reports whether a response answers a request of a pair's flow: one of its life, or one
-// slightly after it that was seen recently. A life that is unsure may have begun with a forged READ
+// asked reports whether a response answers a request of a pair's flow: one of its lifetime, or one
+// slightly after it that was seen recently. A lifetime that is unsure may have begun with a forged READ
 // of millions of PSNs: of its PSNs only those count that were seen.
 func (m *Map) asked(e *Entry, o *Observation) bool {
 	t := o.Opcode.Transport()
-	if e.life.answers(o.PSN, t) && !e.unsure() {
+	if e.lifetime.answers(o.PSN, t) && !e.unsure() {
 		return true
 	}
-	if !(e.life.spans(o.PSN, t) || e.life.ahead(o.PSN, t)) {
+	if !(e.lifetime.spans(o.PSN, t) || e.lifetime.ahead(o.PSN, t)) {
 		return false
 	}
 	k := m.flowOf(e)
@@ -397,7 +397,7 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 	mtu := max(f.mtu, g.mtu)
 	to := link{key: *forth, pair: Entry{
 		SrcQP: back.DestQP(), From: from, Transport: t, PKey: cmp.Or(f.pkey, o.PKey), MTU: mtu, requested: f.requested,
-		life: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
+		lifetime: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
 	other := link{key: *back, pair: Entry{
 		SrcQP: forth.DestQP(), From: from, Transport: t, PKey: cmp.Or(g.pkey, o.PKey), MTU: mtu, requested: g.requested,
@@ -405,8 +405,8 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 	m.connect(to, other, settled)
 }
 
-// goesOn counts a response to the pair's own queue pair about requests outside the life of the
-// flow, as after a gap in the capture. With enough of these the life continues there, if it had no
+// goesOn counts a response to the pair's own queue pair about requests outside the lifetime of the
+// flow, as after a gap in the capture. With enough of these the lifetime continues there, if it had no
 // answer yet, has been silent, or was answered less often than those requests have been since: an
 // attacker that forges requests and answers with guessed PSNs gets a few that follow one another,
 // but not many. As in an election, no other pair of either direction may have nearly as many: the
@@ -436,11 +436,11 @@ func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 		return true
 	}
 	unsure := e.unsure()
-	e.life, e.weight = answered(o, f, m.now()), max(e.weight, c.votes)
+	e.lifetime, e.weight = answered(o, f, m.now()), max(e.weight, c.votes)
 	if e.stray {
 		e.stray = !f.passed || !e.explains(other, f.op, f.psn)
 	} else {
-		e.stray = unsure // the last packet was of the life before
+		e.stray = unsure // the last packet was of the lifetime before
 	}
 	e.sure, e.contested, e.answered, e.requested = true, false, m.now(), m.now()
 	other.stray = false
@@ -449,7 +449,7 @@ func (m *Map) goesOn(e, other *Entry, o *Observation) bool {
 }
 
 // few is a number of votes: more than these are always enough for goesOn, for any number of earlier
-// answers in the life.
+// answers in the lifetime.
 const few = 64
 
 // begun returns the slot of the announcement that the requests of an open flow up to
@@ -472,12 +472,12 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 }
 
 // question records a vote for another queue pair than a pair's. If the vote is about
-// requests of the pair's life, the pair is contested until an answer to its own queue
+// requests of the pair's lifetime, the pair is contested until an answer to its own queue
 // pair comes. A single vote may be a guess, and counts only if a CM exchange agrees.
 func (m *Map) question(e *Entry, c *candidate, o *Observation) {
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows())
-	if agreed && !e.contested && e.life.spans(o.PSN, o.Opcode.Transport()) {
+	if agreed && !e.contested && e.lifetime.spans(o.PSN, o.Opcode.Transport()) {
 		e.contested = true
 		m.beginContest(e)
 	}

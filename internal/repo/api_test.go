@@ -98,7 +98,7 @@ func TestDraftsTakeTheirFactsAlong(t *testing.T) {
 	}
 	draft := have.listFacts(drafts, promised)
 	for _, line := range []string{
-		"rocelayers: method (*Proxy) Cut(net/netip.Addr)", // promoted from proxymsg.Message
+		"rocelayers: method (*Proxy) TruncateInvoking(net/netip.Addr)", // promoted from proxymsg.Message
 		"message: type Message struct, FCN fcn.Message",
 		"fcn: follows " + revisions(t)["fcn"],
 	} {

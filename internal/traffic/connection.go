@@ -55,7 +55,7 @@ func (c *connection) run() {
 		if named {
 			c.exchange()
 		}
-		c.truth.Lives++
+		c.truth.Connections++
 		if !c.started {
 			c.truth.First = c.psn
 			c.started = true

@@ -28,7 +28,7 @@ type Truth struct {
 	SrcQP                       uint32
 	Packets, IPOctets           uint64
 	First, Last                 uint32 // PSNs
-	Lives                       uint64
+	Connections                 uint64
 	Gaps, Missing, Late         uint64
 	Unseen, Lost, Unjudged      uint64
 	NAKed, RNR, Rest, Timeout   uint64 // repeats by cause

@@ -89,7 +89,7 @@ func explainAs(in *incident, x *transformation, seed uint64) []triage.Verdict {
 	for i, f := range all {
 		data, o := f.octets, rocev2.DecodeOptions{}
 		if x.snap > 0 && x.snap < len(data) {
-			o.Cut, data = true, data[:x.snap]
+			o.AllowTruncated, data = true, data[:x.snap]
 		}
 		d.Decode(&p, data, o)
 		table.Observe(&p, uint64(i+1), epoch.Add(f.at))

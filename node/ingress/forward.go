@@ -21,7 +21,7 @@ func (pe *Role) forwardPacket(
 		ip = mirror
 		_, dst = wire.Addresses(mirror)
 	}
-	roce, cut := reason != node.ReasonNotOurs, f.Options().Cut || f.Truncated()
+	roce, cut := reason != node.ReasonNotOurs, f.Options().AllowTruncated || f.Truncated()
 	switch {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
 		return out, node.NoReason
@@ -30,7 +30,7 @@ func (pe *Role) forwardPacket(
 	case ip == nil:
 		return out, node.ReasonBroken
 	}
-	if v.Cut = true; cut {
+	if v.AllowTruncated = true; cut {
 		if roce && reason == node.ReasonBroken && v.Datagram(&p.Datagram, rocev2.Port) == nil {
 			if _, err := p.BTH.Header.Decode(p.Data); err == nil {
 				reason = node.NoReason // headers are missing, but not those that name the flow

@@ -278,7 +278,7 @@ func TestLearnsBoth(t *testing.T) {
 	p.BTH.Opcode, p.BTH.Present, p.BTH.DETH.SrcQP = bth.UDSendOnly, bth.HasDETH, 0x77
 	p.Payload = make([]byte, 500)
 	b := tunnelled(t, tunnel, octetsOf(t, p), 5)
-	frame.Decode(b[:130], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	frame.Decode(b[:130], rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 	d := pe.learnOnly(&frame, 0, start)
 	require.Equal(t, []any{node.ActionLearned, uint32(5), uint32(0x77), true, flow6},
 		[]any{d.Action, d.Label, d.SrcQP, d.KnownQP, d.Flow.FlowKey})

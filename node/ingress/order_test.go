@@ -102,7 +102,7 @@ func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	if c.d.Truncated {
 		ip = ip[:len(ip)-1]
 	}
-	truncated := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.d.Truncated}
+	truncated := rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: c.d.Truncated}
 	require.NoError(t, c.d.Decode(ip, truncated))
 	if c.spent != nil && c.cfg.Enabled {
 		c.spent(pe)
@@ -521,7 +521,7 @@ func TestForwardCut(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			pe := newPE(t, nil)
 			var f rocev2.Frame
-			f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: row.cut})
+			f.Decode(row.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: row.cut})
 			out, d := pe.enter([]byte{9}, &f, 0, tunnel, start)
 			require.Equal(t, []byte{9}, out)
 			require.Equal(t, []any{row.kind, row.action, row.reason}, []any{d.Packet, d.Action, d.Reason})

@@ -62,7 +62,8 @@ func (pe *Role) receiveFCN(out []byte, from netip.Addr, data []byte, now time.Ti
 
 // see gives a PE a datagram out of a capture.
 func (pe *Role) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, notice, node.Reason) {
-	frame.Decode(append(bytes.Clone(d.Outer), d.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: d.Truncated})
+	frame.Decode(append(bytes.Clone(d.Outer), d.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP,
+		AllowTruncated: d.Truncated})
 	out, decision := pe.Receive(out, &frame, node.Event{Now: now})
 	n, reason := noticeOf(&decision)
 	return out, n, reason

@@ -183,7 +183,7 @@ func (t *Role) receivePPFC(f *rocev2.Frame, domain uint32, d *node.Decision, now
 	p := &t.packet
 	// A packet that a capture has truncated is rejected after the list and the limits, not here.
 	v := f.Outer()
-	v.Cut = true
+	v.AllowTruncated = true
 	if v.Mirrored() || v.Packet(p) != nil || !ppfc.IsNotification(p) {
 		return node.NoReason
 	}
@@ -291,6 +291,3 @@ func (t *Role) Next(now time.Time) (time.Time, bool) {
 
 // Len returns the number of targets that are not running.
 func (t *Role) Len() int { return t.targets.entries.Len() }
-
-// Max returns the maximum number of targets that are not running.
-func (t *Role) Max() int { return t.memory.Size(0) }

@@ -495,7 +495,7 @@ func TestOrderOfFaults(t *testing.T) {
 					require.Equal(t, first.want, reason, "%v: %s, %s", family, first.name, second.name)
 					require.Zero(t, a)
 					cut := ip
-					cut.Cut = true
+					cut.AllowTruncated = true
 					_, reason = receive(made(t, r.cfg), r.octets(t), cut, now)
 					if r.before == 0 {
 						require.Equal(t, first.want, reason, "cut, %v: %s, %s", family, first.name, second.name)

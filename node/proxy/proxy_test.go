@@ -78,7 +78,7 @@ func congested(t testing.TB, k rocev2.FlowKey, change func(*rocev2.Packet)) []by
 // message returns the message about a packet.
 func messageAbout(t testing.TB, ip []byte) []byte {
 	m := messageOf(t, ip)
-	m.Cut(switch4)
+	m.TruncateInvoking(switch4)
 	return wiretest.Must(m.AppendBinary(nil))(t)
 }
 
@@ -305,7 +305,7 @@ func TestReceivePacket(t *testing.T) {
 	inner := wiretest.Must((&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, right.IP, 1))(t)
 	var tunnelled, cut rocev2.Datagram
 	require.NoError(t, tunnelled.DecodeIP(inner))
-	require.NoError(t, cut.Decode(right.IP[:200], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+	require.NoError(t, cut.Decode(right.IP[:200], rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}))
 	for _, c := range []struct {
 		name string
 		d    rocev2.Datagram
@@ -717,7 +717,7 @@ func TestOrder(t *testing.T) {
 				ip = ip[:len(ip)-1]
 			}
 			var d rocev2.Datagram
-			require.NoError(t, d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+			require.NoError(t, d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}))
 			p.see(nil, exhausting(t), start) // uses up the rates
 			_, _, reason := p.see(nil, &d, start)
 			require.Equal(t, first.reason, reason, "%v and %v", first.reason, second.reason)

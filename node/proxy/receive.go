@@ -143,7 +143,7 @@ func (p *Role) appendAnswer(out []byte, e *node.Event, d *node.Decision) ([]byte
 // decodeInvoking checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet
 // up to the BTH; the rest may be missing.
 func (p *Role) decodeInvoking(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
-	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 	tuple, err := p.invoking.FiveTuple()
 	switch {
 	case errors.Is(err, rocev2.ErrFragment):

@@ -78,7 +78,8 @@ func (p *Role) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answe
 
 func frameOf(d *rocev2.Datagram) *rocev2.Frame {
 	f := new(rocev2.Frame)
-	f.Decode(append(bytes.Clone(d.Outer), d.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: d.Truncated})
+	f.Decode(append(bytes.Clone(d.Outer), d.IP...),
+		rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: d.Truncated})
 	return f
 }
 

@@ -178,7 +178,7 @@ func (r *Role) appendAnswer(
 	case !r.isWithinLimits(p, named, now):
 		return b, node.ReasonLimited
 	}
-	if !p.Truncated { // a packet that a capture cut has no ICRC to verify
+	if !p.Truncated { // a truncated packet has no ICRC to verify
 		if _, err := icrc.Verify(p.IP); err != nil {
 			return b, node.ReasonICRC
 		}

@@ -85,7 +85,8 @@ func made(t testing.TB, cfg receiver.Config) *receiver.Role {
 // frameOf returns the frame that a packet was decoded from.
 func frameOf(p *rocev2.Packet) *rocev2.Frame {
 	f := new(rocev2.Frame)
-	f.Decode(append(bytes.Clone(p.Outer), p.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: p.Truncated})
+	f.Decode(append(bytes.Clone(p.Outer), p.IP...),
+		rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: p.Truncated})
 	return f
 }
 
@@ -256,7 +257,7 @@ func TestInterval(t *testing.T) {
 func TestCut(t *testing.T) {
 	whole := isMarked(t)
 	var p rocev2.Packet
-	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}))
 	_, d := receive(made(t, config(t)), nil, &p, now)
 	require.Equal(t, message.KindCNP, d.Message)
 }
@@ -286,7 +287,7 @@ func TestNoAllocs(t *testing.T) {
 	short := octets[:len(octets)-5] // its ICRC cannot be verified
 	wiretest.NoAllocs(t, "new flows", func() {
 		octets[40+8+12+7]++ // the source queue pair
-		f.Decode(short, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+		f.Decode(short, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true})
 		r.Receive(buf, &f, node.Event{Now: now})
 	})
 	require.Greater(t, sent(r), uint64(100))

@@ -61,7 +61,7 @@ func Unanswered(k message.Kind) node.Reason {
 func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 	var d rocev2.Datagram
 	v := f.Outer()
-	v.Cut = true
+	v.AllowTruncated = true
 	return v.Mirrored() || v.Datagram(&d, rocev2.Port) != nil || len(d.Data) == 0 ||
 		KindOf(bth.Opcode(d.Data[0])) == kind
 }

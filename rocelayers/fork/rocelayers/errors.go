@@ -10,9 +10,9 @@ var (
 
 	errRawIP = wireerr.New("rocelayers", "Ethernet", "absent: the octets are an IP packet, want a frame",
 		wireerr.Malformed)
-	errNoIP      = wireerr.New("rocelayers", "BTH", "no IP layer leads to it: decode with NewPacket or a Stack")
-	errUDPLength = wireerr.New("rocelayers", "UDP", "length field is below the number of octets", wireerr.Malformed)
-	errCut       = wireerr.New("rocelayers", "UDP",
+	errNoIP         = wireerr.New("rocelayers", "BTH", "no IP layer leads to it: decode with NewPacket or a Stack")
+	errUDPLength    = wireerr.New("rocelayers", "UDP", "length field is below the number of octets", wireerr.Malformed)
+	errUDPTruncated = wireerr.New("rocelayers", "UDP",
 		"truncated, and no UDP layer gives the length that was sent: decode with NewPacket or a Stack",
 		wireerr.Truncated)
 	errNotIOAM  = wireerr.New("rocelayers", "IOAM", "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
@@ -33,7 +33,7 @@ var (
 	errOpcode    = wireerr.New("rocelayers", "FlowControl", "Opcode neither pfc.OpcodePFC nor pfc.OpcodePause",
 		wireerr.Range)
 	errProxyLimit = wireerr.New("rocelayers", "Proxy",
-		"its IP packet exceeds 576 octets over IPv4 or 1280 over IPv6: shorten Invoking with Cut", wireerr.Range)
+		"its IP packet exceeds 576 octets over IPv4 or 1280 over IPv6: shorten it with TruncateInvoking", wireerr.Range)
 	errSerialize = wireerr.New("rocelayers", "BTH", "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
 		wireerr.Range)
 	errNoCarrier = wireerr.New("rocelayers", "BTH", "no IP and UDP layers before it, which its ICRC covers",

@@ -93,7 +93,7 @@ func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []
 	n := len(data) + 8
 	switch {
 	case udp == nil && truncated(df):
-		return 0, errCut
+		return 0, errUDPTruncated
 	case udp == nil && n > 0xFFFF:
 		return 0, wireerr.TooLong
 	case udp == nil:

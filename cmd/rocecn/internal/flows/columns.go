@@ -69,7 +69,7 @@ var flowColumns = []column{
 	{"", "Lost", "missing, and no answer covers them", "count", countColumn("psn.lost", red)},
 	{"REORDER", "Reorder", "packets that arrived after later ones, for the first time", "count",
 		countColumn("late", yellow)},
-	{"REPEATS", "Repeats", "retransmitted requests and responses", "count", countColumn("repeats", red)},
+	{"RETRANS", "Retransmissions", "retransmitted requests and responses", "count", countColumn("repeats", red)},
 	{"", "Copies", "packets copied by the network", "count", countColumn("copies", "")},
 	{"CE", "CE", "packets with Congestion Experienced", "share", func(f *flows.Flow) cell {
 		n := f.Data.CE

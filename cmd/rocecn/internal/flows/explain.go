@@ -64,7 +64,7 @@ func verdictLineOf(v *triage.Verdict) *verdictLine {
 // A controlLine describes the effect of CNPs on a flow, in its JSON object with -explain.
 type controlLine struct {
 	Judged   uint64     `json:"judged"`
-	Cut      uint64     `json:"cut"`
+	Slowed   uint64     `json:"cut"`
 	Before   float64    `json:"before_bps"`
 	After    float64    `json:"after_bps"`
 	Recovery *timesLine `json:"recovery_us,omitempty"`
@@ -79,7 +79,8 @@ func controlLineOf(f *flows.Flow) *controlLine {
 		return nil
 	}
 	c := &f.Evidence.Control
-	l := &controlLine{Judged: c.Judged, Cut: c.Slowed, Before: float64(int64(c.Before)), After: float64(int64(c.After)),
+	l := &controlLine{Judged: c.Judged, Slowed: c.Slowed, Before: float64(int64(c.Before)),
+		After:    float64(int64(c.After)),
 		Unheeded: c.Unheeded.Count, DSCP: setBits(f.Evidence.CNPDSCP), PCP: setBits(uint64(f.Evidence.CNPPCP))}
 	if c.Recovery.Count() > 0 {
 		l.Recovery = new(timesOf(c.Recovery))
@@ -120,7 +121,7 @@ func formatControl(f *flows.Flow) (all []string) {
 		if e.MaxTimeout > e.MinTimeout {
 			text += " to " + formatDuration(e.MaxTimeout)
 		}
-		all = append(all, text+" before a repeat after a timeout")
+		all = append(all, text+" before a retransmission after a timeout")
 	}
 	return all
 }
@@ -138,7 +139,7 @@ func joinNumbers(all []int) string {
 type silenceLine struct {
 	Least      float64 `json:"least"`
 	Most       float64 `json:"most"`
-	Covered    uint64  `json:"covered"`     // repeats that an answer in the capture had covered
+	Covered    uint64  `json:"covered"`     // retransmissions that an answer in the capture had covered
 	AckTimeout int     `json:"ack_timeout"` // the highest Local ACK Timeout that is not longer than the least
 }
 

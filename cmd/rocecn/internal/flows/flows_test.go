@@ -87,7 +87,7 @@ func TestCaptures(t *testing.T) {
 		{"rxe-verbs6.pcap", 3, 0, 0, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var gaps, missing, repeats, rnr, cm float64
+			var gaps, missing, retransmitted, rnr, cm float64
 			n := 0
 			for _, l := range lines(t, wiretest.Path(t, c.name)) {
 				if l["unpaired"] == true {
@@ -104,7 +104,7 @@ func TestCaptures(t *testing.T) {
 				}
 				gaps += valueAt(l, "psn", "gaps").(float64)
 				missing += valueAt(l, "psn", "missing").(float64)
-				repeats += valueAt(l, "psn", "repeats").(float64)
+				retransmitted += valueAt(l, "psn", "repeats").(float64)
 				rnr += valueAt(l, "repeats_by", "rnr").(float64)
 				if valueAt(l, "psn", "repeats").(float64) > 0 {
 					require.EqualValues(t, 243, valueAt(l, "psn", "first_trouble_frame"))
@@ -114,7 +114,8 @@ func TestCaptures(t *testing.T) {
 					require.NotZero(t, l["vlan"])
 				}
 			}
-			require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm}, []float64{gaps, missing, repeats, rnr, cm},
+			require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm},
+				[]float64{gaps, missing, retransmitted, rnr, cm},
 				c.name)
 			require.Equal(t, c.n, n)
 		})
@@ -152,7 +153,7 @@ func TestKeys(t *testing.T) {
 	f := flows.Flow{SrcQPFrom: 2, Requests: flows.Requests{VLAN: 3, PCP: 1, SrcPort: 4, MTU: 1024,
 		FirstTrouble: 12, Varies: flows.Varies{VLAN: true}},
 		SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6), SharedPort: 1,
-		Sequenced: true, Mean: 1, PSN: flows.PSN{Lives: 1}}
+		Sequenced: true, Mean: 1, PSN: flows.PSN{Connections: 1}}
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	f.Peak = 1
 	f.Responses.Packets, f.Data.Mean, f.Data.Peak = 1, 1, 1

@@ -197,8 +197,8 @@ func formatRemarks(f *flows.Flow) (all []string) {
 		all = append(all, fmt.Sprintf("gave up after %s (frame %d)", cli.Count(g.Retries, "retransmission"), g.Frame))
 	}
 	add(p.Copies, "%d copied by the network")
-	if p.Lives > 1 {
-		add(p.Lives, "%d connections")
+	if p.Connections > 1 {
+		add(p.Connections, "%d connections")
 	}
 	more := f.Answers
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble

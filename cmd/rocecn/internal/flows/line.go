@@ -49,10 +49,10 @@ type flowLine struct {
 
 	Messages map[string]flows.Messages `json:"messages"`
 
-	Lives     uint64                 `json:"lives,omitempty"`
-	PSN       *psnLine               `json:"psn,omitempty"`
-	RepeatsBy *flows.Retransmissions `json:"repeats_by,omitempty"`
-	GaveUp    *flows.GaveUp          `json:"gave_up,omitempty"`
+	Connections uint64                 `json:"lives,omitempty"`
+	PSN         *psnLine               `json:"psn,omitempty"`
+	Causes      *flows.Retransmissions `json:"repeats_by,omitempty"`
+	GaveUp      *flows.GaveUp          `json:"gave_up,omitempty"`
 
 	answersLine
 
@@ -184,7 +184,8 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		}
 	}
 	if f.Sequenced {
-		l.Lives, l.PSN, l.RepeatsBy, l.GaveUp = f.PSN.Lives, &psnLine{f.PSN, f.FirstTrouble}, &f.Causes, f.GaveUp
+		l.Connections, l.PSN, l.Causes, l.GaveUp =
+			f.PSN.Connections, &psnLine{f.PSN, f.FirstTrouble}, &f.Causes, f.GaveUp
 	}
 	if f.Spacing >= 0 {
 		l.CNPs.Spacing = new(toMicroseconds(f.Spacing))

@@ -75,7 +75,7 @@ func newMetrics() []metric {
 		count("messages."+name+".begun", func(f *flows.Flow) uint64 { return f.Message(kind).Begun })
 		count("messages."+name+".complete", func(f *flows.Flow) uint64 { return f.Message(kind).Complete })
 	}
-	sequence("lives", func(f *flows.Flow) uint64 { return f.PSN.Lives })
+	sequence("lives", func(f *flows.Flow) uint64 { return f.PSN.Connections })
 	sequence("psn.gaps", func(f *flows.Flow) uint64 { return f.PSN.Gaps })
 	sequence("psn.missing", func(f *flows.Flow) uint64 { return f.PSN.Missing })
 	sequence("psn.late", func(f *flows.Flow) uint64 { return f.PSN.Late })

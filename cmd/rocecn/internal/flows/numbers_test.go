@@ -41,7 +41,7 @@ func everything() flows.Flow {
 			PSN: flows.ResponsePSN{Gaps: 210, Missing: 211, Late: 212, Retransmitted: 213, Copies: 214}},
 		Data:      flows.Data{Packets: 215, IPOctets: 216, PayloadOctets: 217, CE: 218, Mean: 219.5, Peak: 220.5},
 		Sequenced: true,
-		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Retransmitted: 136,
+		PSN: flows.PSN{First: 130, Last: 131, Connections: 132, Gaps: 133, Missing: 134, Late: 135, Retransmitted: 136,
 			Copies: 137,
 			Unseen: 138, Lost: 139, Unjudged: 140},
 		Causes:               flows.Retransmissions{NAK: 141, RNR: 142, Read: 143, Timeout: 144, Spurious: 170},

@@ -59,7 +59,7 @@ type pageSeries struct {
 	RNRs   []uint32   `json:"rnrs,omitempty"`
 	PPFC   []uint32   `json:"ppfc,omitempty"`
 	RTT    []uint32   `json:"rtt,omitempty"` // nanoseconds: the longest
-	PSN    []*int64   `json:"psn,omitempty"` // of the first and the last request of each bin, from that of the life
+	PSN    []*int64   `json:"psn,omitempty"` // distances of the first and last requests of bins from the first PSN
 }
 
 // A pageMark is a mark: kind, time, frame, first and last PSN, and text.
@@ -299,7 +299,7 @@ func markText(m *flows.Mark) string {
 		return fmt.Sprintf("PSN %d comes out of order", m.PSN)
 	case flows.MarkRetransmission:
 		return fmt.Sprintf("%d retransmitted from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
-	case flows.MarkLife:
+	case flows.MarkConnection:
 		return fmt.Sprintf("a new connection begins with PSN %d", m.PSN)
 	case flows.MarkNAK:
 		name := "of a reserved code"

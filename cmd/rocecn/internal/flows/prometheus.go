@@ -74,7 +74,7 @@ var families = []family{
 	{"icrc_wrong_total", "Requests with a wrong ICRC.", numberSamples("icrc_wrong")},
 	{"wrong_answers_total", "Answers with a wrong ICRC or UDP checksum, which are not counted as answers.",
 		numberSamples("answers_icrc_wrong")},
-	{"truncated_packets_total", "Requests that the capture cut.", numberSamples("truncated")},
+	{"truncated_packets_total", "Requests that the capture truncated.", numberSamples("truncated")},
 	{"last_seen_timestamp_seconds", "When the last packet was captured.",
 		func(f *flows.Flow, add func(float64, ...string)) {
 			add(float64(f.Last.UnixNano()) / float64(time.Second))

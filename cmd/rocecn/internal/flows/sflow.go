@@ -76,17 +76,17 @@ var hashSeed = maphash.MakeSeed()
 // sflowCounts are the counts of the last line, those of an interval where there are such. Agents and points are those
 // that are known by then.
 type sflowCounts struct {
-	Sampled   bool   `json:"sampled"`
-	Total     bool   `json:"total"`
-	Datagrams uint64 `json:"datagrams"`
-	Lost      uint64 `json:"lost_datagrams"`     // by their sequence numbers
-	Repeated  uint64 `json:"repeated_datagrams"` // that came again, octet by octet: their samples do not count
-	Broken    uint64 `json:"broken_datagrams"`
-	Version4  uint64 `json:"version_4_datagrams,omitempty"` // of sFlow version 4, which is not decoded
-	Agents    int    `json:"agents"`
-	Points    int    `json:"points"` // data sources
-	Samples   uint64 `json:"samples"`
-	Discarded uint64 `json:"drop_notifications,omitempty"` // samples of packets that a switch discarded
+	Sampled    bool   `json:"sampled"`
+	Total      bool   `json:"total"`
+	Datagrams  uint64 `json:"datagrams"`
+	Lost       uint64 `json:"lost_datagrams"`     // by their sequence numbers
+	Duplicates uint64 `json:"repeated_datagrams"` // octet for octet like an earlier one: their samples do not count
+	Broken     uint64 `json:"broken_datagrams"`
+	Version4   uint64 `json:"version_4_datagrams,omitempty"` // of sFlow version 4, which is not decoded
+	Agents     int    `json:"agents"`
+	Points     int    `json:"points"` // data sources
+	Samples    uint64 `json:"samples"`
+	Discarded  uint64 `json:"drop_notifications,omitempty"` // samples of packets that a switch discarded
 
 	// samples that are not decoded, by enterprise and format
 	Unknown map[string]uint64 `json:"unknown_samples,omitempty"`
@@ -96,7 +96,7 @@ type sflowCounts struct {
 	Refused       uint64 `json:"refused"`           // samples not counted because a table was full
 	Others        uint64 `json:"other_packets"`     // of the samples, neither RoCEv2 nor about congestion
 	BrokenPackets uint64 `json:"broken_packets"`
-	Cut           uint64 `json:"cut_packets"` // too short to tell
+	Truncated     uint64 `json:"cut_packets"` // too short for their kind
 }
 
 // Limits, because a sender of datagrams can forge agents, points, formats and reasons.
@@ -244,7 +244,7 @@ func (c *collector) countDatagram(b []byte, at time.Time) error {
 	}
 	a, place := c.lookUpAgent(&d, maphash.Bytes(hashSeed, b), at)
 	if place == again {
-		c.counts.Repeated++
+		c.counts.Duplicates++
 		return nil
 	}
 	broken := false
@@ -432,7 +432,7 @@ func (c *collector) printSamples() error {
 	s := c.samples.Stats()
 	total := c.counts
 	total.Refused += c.samples.Refused()
-	total.Others, total.BrokenPackets, total.Cut = s.Others, s.Broken, s.Truncated
+	total.Others, total.BrokenPackets, total.Truncated = s.Others, s.Broken, s.Truncated
 	if c.form != "json" {
 		c.printTable(all, rest, &total)
 		for i := range verdicts {
@@ -570,7 +570,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	if d := c.intervalLine(); d != nil {
 		fmt.Fprintf(c.out, "%s to %s\n", d.From, d.To)
 	}
-	const unknown = "gaps, losses, repeats, round trip times and pairs of queue pairs are unknown"
+	const unknown = "gaps, losses, retransmissions, round trip times and pairs of queue pairs are unknown"
 	fmt.Fprintln(c.out, "samples, not packets:", unknown)
 	rows := [][]cell{{}}
 	for _, name := range []string{"TO QP", "TR", "SAMPLES", "CE", "ESTIMATE", "OCTETS", "PORT", "AT"} {
@@ -631,11 +631,12 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		n          uint64
 		what, then string
 	}{
-		{total.Lost, "datagram", " lost"}, {total.Repeated, "datagram", " repeated"},
+		{total.Lost, "datagram", " lost"}, {total.Duplicates, "datagram", " received twice"},
 		{total.Broken, "datagram", " broken"}, {total.Drops, "sample", " dropped by agents"},
 		{total.WithoutHeader, "sample", " without a header"},
 		{total.Refused, "sample", " not counted because a table was full"},
-		{total.Others, "other packet", ""}, {total.BrokenPackets, "broken packet", ""}, {total.Cut, "packet", " cut"},
+		{total.Others, "other packet", ""}, {total.BrokenPackets, "broken packet", ""},
+		{total.Truncated, "truncated packet", ""},
 	} {
 		if n.n > 0 {
 			parts = append(parts, cli.Count(n.n, n.what)+n.then)

@@ -75,7 +75,7 @@ func TestSFlow(t *testing.T) {
 
 	status, out, _ := run(t, nil, "-sflow", ":6343", "-top", "1", path)
 	require.Zero(t, status)
-	require.Contains(t, out, "losses, repeats, round trip times and pairs of queue pairs are unknown\n")
+	require.Contains(t, out, "losses, retransmissions, round trip times and pairs of queue pairs are unknown\n")
 	require.Regexp(t, `and \d+ more lines\n14 datagrams of 1 agent, 62 samples at 1 point, 42 other packets\n$`, out)
 	_, out, _ = run(t, nil, "-sflow", ":6344", path)
 	require.Contains(t, out, "\n0 datagrams of 0 agents, ")
@@ -181,7 +181,7 @@ func TestSFlowLost(t *testing.T) {
 
 // A datagram that comes twice counts once, and is not one of those that came late; others with its number do count,
 // since there are agents that do not number.
-func TestSFlowRepeated(t *testing.T) {
+func TestSFlowDuplicates(t *testing.T) {
 	const sequence, uptime = 16, 20
 	one := datagrams(t)[2] // 8 flow samples
 	c := collected(t)
@@ -189,7 +189,7 @@ func TestSFlowRepeated(t *testing.T) {
 		require.NoError(t, c.countDatagram(changed(one, sequence, n), time.Unix(100, 0)))
 	}
 	require.EqualValues(t, 9, c.counts.Datagrams)
-	require.EqualValues(t, 5, c.counts.Repeated)
+	require.EqualValues(t, 5, c.counts.Duplicates)
 	require.EqualValues(t, 3, c.counts.Lost)
 	require.EqualValues(t, 4*8, c.counts.Samples)
 	require.EqualValues(t, 4*8, c.samples.Stats().Packets)
@@ -197,7 +197,7 @@ func TestSFlowRepeated(t *testing.T) {
 	for n := range uint32(3) {
 		require.NoError(t, c.countDatagram(changed(changed(one, sequence, 0), uptime, n), time.Unix(100, 0)))
 	}
-	require.Zero(t, c.counts.Repeated+c.counts.Lost)
+	require.Zero(t, c.counts.Duplicates+c.counts.Lost)
 	require.EqualValues(t, 3*8, c.counts.Samples)
 }
 

@@ -24,8 +24,8 @@ import (
 const topUsage = `usage: rocecn top [flags] -i INTERFACE
        rocecn top [flags] FILE…
 Shows the flows of RoCEv2 traffic that are in trouble now: on a terminal a screen that refreshes, elsewhere one block
-after the other. For a file, each interval of its time is shown. Keys: n, r, s, b: sort by notifications, repeats,
-stalls or bit/s; q: quit.
+after the other. For a file, each interval of its time is shown. Keys: n, r, s, b: sort by notifications,
+retransmissions, stalls or bit/s; q: quit.
 
 `
 

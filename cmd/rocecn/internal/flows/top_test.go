@@ -40,7 +40,7 @@ func TestTop(t *testing.T) {
 	require.Len(t, blocks, 3, out)
 	last := blocks[2]
 	require.Contains(t, last, "2 flows, 1 in trouble, ")
-	require.Contains(t, last, "repeats 3, 0 after a timeout; NAK 1, RNR NAK 4; CE 0.0%\n")
+	require.Contains(t, last, "retransmissions 3, 0 after a timeout; NAK 1, RNR NAK 4; CE 0.0%\n")
 	require.Regexp(t, `(?s)BIT/S\nfd77::2 > fd77::1 \? > 0x000017 +0 +3 +0 .*\nfd77::2 > fd77::1 \? > 0x000016`, last)
 	require.NotContains(t, out, "\x1b")
 
@@ -108,7 +108,7 @@ func TestTopOrder(t *testing.T) {
 		order topOrder
 		want  []uint32
 	}{
-		{byNotifications, []uint32{5, 4, 3, 2, 6, 1}}, {byRepeats, []uint32{3, 2, 5, 4, 6, 1}},
+		{byNotifications, []uint32{5, 4, 3, 2, 6, 1}}, {byRetransmissions, []uint32{3, 2, 5, 4, 6, 1}},
 		{byStalls, []uint32{6, 2, 5, 4, 3, 1}},
 		{byRate, []uint32{1, 5, 4, 3, 2, 6}},
 	} {
@@ -211,7 +211,7 @@ func TestTopInterrupted(t *testing.T) {
 	in := io.MultiReader(bytes.NewReader(b), interruption(interrupt))
 	require.Zero(t, Top(ctx, []string{"-interval", "1h", "-"}, in, &out, &stderr), stderr.String())
 	require.Equal(t, 1, strings.Count(out.String(), "rocecn top"))
-	require.Contains(t, out.String(), "repeats 3,")
+	require.Contains(t, out.String(), "retransmissions 3,")
 }
 
 // interruption is an input that interrupts when it is read, and ends.

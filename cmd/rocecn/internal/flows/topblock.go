@@ -19,7 +19,7 @@ type topOrder int
 
 const (
 	byNotifications topOrder = iota
-	byRepeats
+	byRetransmissions
 	byStalls
 	byRate
 )
@@ -40,7 +40,7 @@ type topRow struct {
 func rowOf(f *flows.Flow) topRow {
 	r := topRow{flow: f}
 	r.by[byNotifications] = float64(f.CNPs + f.FastCNPs + f.PPFC + f.FCN + f.Proxy)
-	r.by[byRepeats] = float64(f.PSN.Retransmitted)
+	r.by[byRetransmissions] = float64(f.PSN.Retransmitted)
 	r.by[byStalls] = float64(f.Causes.Timeout)
 	r.by[byRate] = f.Data.Mean
 	return r
@@ -158,9 +158,9 @@ func (w *watch) headLines() (lines []topLine) {
 			second(n[0]), second(n[1]), second(n[2]), second(n[3]), second(n[4]))},
 	})
 	c := &t.causes
-	repeats, naks := c.NAK+c.RNR+c.Read+c.Timeout, sumCounts(t.answers.naks[:])
+	retransmitted, naks := c.NAK+c.RNR+c.Read+c.Timeout, sumCounts(t.answers.naks[:])
 	lines = append(lines, topLine{
-		alarmingPart(float64(repeats), red, "repeats %d", repeats), {Text: ", "},
+		alarmingPart(float64(retransmitted), red, "retransmissions %d", retransmitted), {Text: ", "},
 		alarmingPart(float64(c.Timeout), red, "%d after a timeout", c.Timeout), {Text: "; "},
 		alarmingPart(float64(naks), red, "NAK %d", naks), {Text: ", "},
 		alarmingPart(float64(t.answers.rnr), red, "RNR NAK %d", t.answers.rnr), {Text: "; "},
@@ -268,7 +268,7 @@ func (w *watch) receiverLines() (lines []topLine) {
 			alarmingPart(float64(r.ce), yellow, "CE %s", formatPercent(r.ce, r.packets)), {Text: ", "},
 			alarmingPart(r.by[byNotifications], yellow, "%s",
 				cli.Count(uint64(r.by[byNotifications]), "notification")), {Text: ", "},
-			alarmingPart(r.by[byRepeats], red, "repeats %.0f", r.by[byRepeats]),
+			alarmingPart(r.by[byRetransmissions], red, "retransmissions %.0f", r.by[byRetransmissions]),
 		})
 	}
 	if more := len(all) - maxReceivers; more > 0 {
@@ -338,7 +338,7 @@ var topColumns = []topColumn{
 	{"NOTIF", func(f *flows.Flow) cell {
 		return countCell(rowOf(f).by[byNotifications], true, yellow)
 	}},
-	{"REPEATS", metricColumn("REPEATS")},
+	{"RETRANS", metricColumn("RETRANS")},
 	{"TIMEOUT", countColumn("repeats_by.timeout", red)},
 	{"MISSING", metricColumn("MISSING")},
 	{"NAK", func(f *flows.Flow) cell { return countCell(float64(countNAKs(&f.Answers)+f.RNRNAKs), true, red) }},
@@ -353,7 +353,7 @@ func metricColumn(name string) func(f *flows.Flow) cell {
 }
 
 // leastTopColumns are the columns that a narrow terminal does not show, the first one first.
-var leastTopColumns = []string{"RTT P99", "MISSING", "TIMEOUT", "NAK", "CE", "REPEATS", "NOTIF", "QP"}
+var leastTopColumns = []string{"RTT P99", "MISSING", "TIMEOUT", "NAK", "CE", "RETRANS", "NOTIF", "QP"}
 
 // shortName is the number of columns for shortened addresses.
 const shortName = 15

@@ -60,7 +60,7 @@ var errLinkType = errors.New("link type not supported")
 // decodeRecord decodes a packet of a capture. It keeps the fields file and frame of the finding.
 func (l *recordDecoder) decodeRecord(r *capture.Record, o rocev2.DecodeOptions) *finding {
 	f := &l.finding
-	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
+	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Truncated(), message: &l.message}
 	if !r.Supported() {
 		f.kind, f.err = message.KindOther, errLinkType
 		return f
@@ -93,7 +93,7 @@ func (l *recordDecoder) decodeRecord(r *capture.Record, o rocev2.DecodeOptions) 
 			f.icrcOK = err == nil
 		}
 	}
-	if o.Cut && (f.kind == message.KindError || f.kind == message.KindOther) {
+	if o.AllowTruncated && (f.kind == message.KindError || f.kind == message.KindOther) {
 		// An error caused by truncation is not an error of the packet.
 		if f.needed = int(min(int64(message.SnapLength(f.walked, l.config)), int64(r.OrigLen))); f.needed != 0 {
 			f.err = fmt.Errorf("truncated by the snapshot length: want %d octets", f.needed)

@@ -18,7 +18,7 @@ func otherName(f *finding) (flow, name string) {
 	case version == wire.IPv6:
 		next := wire.Protocol(ip)
 		var inside rocev2.Frame
-		inside.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true, Outer: true})
+		inside.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true, Outer: true})
 		for _, extension := range inside.Extensions() {
 			next = extension[0]
 		}

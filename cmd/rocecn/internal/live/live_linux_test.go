@@ -87,7 +87,7 @@ func TestFrames(t *testing.T) {
 		require.NoError(t, in.Next(&r))
 		require.Equal(t, frame, r.Data)
 		require.EqualValues(t, len(frame), r.OrigLen)
-		require.False(t, r.Cut())
+		require.False(t, r.Truncated())
 		require.Equal(t, capture.Ethernet, r.Link)
 		require.True(t, r.Time.After(before))
 		require.Equal(t, time.UTC, r.Time.Location())

@@ -81,24 +81,24 @@ func TestForPeople(t *testing.T) {
 }
 
 // A queue pair that is used again has a row for each of its senders.
-func TestLives(t *testing.T) {
+func TestLifetimes(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	tab := newTable(0)
-	for _, life := range []struct{ srcQP, psn uint32 }{{0x21, 5}, {0x22, 0x800000}} {
+	for _, lifetime := range []struct{ srcQP, psn uint32 }{{0x21, 5}, {0x22, 0x800000}} {
 		for n := range uint32(4) {
 			for _, x := range []struct {
 				src, dst netip.Addr
 				op       bth.Opcode
 				qp       uint32
-			}{{a, b, bth.RCSendOnly, 0x31}, {b, a, bth.RCAcknowledge, life.srcQP}} {
+			}{{a, b, bth.RCSendOnly, 0x31}, {b, a, bth.RCAcknowledge, lifetime.srcQP}} {
 				p := rocev2.Packet{Datagram: rocev2.Datagram{Src: x.src, Dst: x.dst}}
-				p.BTH.Header = bth.Header{Opcode: x.op, PKey: 0x8001, DestQP: x.qp, PSN: life.psn + n}
+				p.BTH.Header = bth.Header{Opcode: x.op, PKey: 0x8001, DestQP: x.qp, PSN: lifetime.psn + n}
 				now = now.Add(time.Millisecond)
 				tab.observe(&p, now)
 			}
 		}
-		now = now.Add(2 * time.Second) // the next life is believed when this one has fallen silent
+		now = now.Add(2 * time.Second) // the next lifetime is believed when this one has fallen silent
 	}
 	var got []uint32
 	for _, r := range tab.sortedRows() {

@@ -47,7 +47,7 @@ func answer(t testing.TB, in []byte, args ...string) (out []capture.Record, summ
 // fastCNP returns the Fast CNP that a record must hold, whole and right.
 func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
 	t.Helper()
-	require.False(t, r.Cut())
+	require.False(t, r.Truncated())
 	require.NoError(t, m.Decode(r.Data, r.Options(), message.Config{}))
 	require.Equal(t, message.KindFastCNP, m.Kind)
 	coverage := wiretest.Must(icrc.Verify(m.Packet.IP))(t)

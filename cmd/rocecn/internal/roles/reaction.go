@@ -125,7 +125,7 @@ func (s *Sender) countOctets(d *node.Decision, f *rocev2.Frame, now time.Time) {
 		return
 	}
 	v := f.Outer()
-	v.Cut = true
+	v.AllowTruncated = true
 	if _, any := s.rates.Next(now); !any || d.Packet != message.KindData || v.Mirrored() || v.Packet(&s.packet) != nil {
 		return
 	}

@@ -30,11 +30,10 @@ type server struct {
 	wake    chan struct{} // wakes run when a worker has ended
 	lines   *bufio.Writer // decisions as play prints them, or nil to log them
 
-	budget lineBudget // of the lines about decisions
-	debug  bool       // each decision is logged; set while no worker runs
-	notify notifier
-	failed atomic.Bool // a capture could not be read to its end
-	ready  bool        // READY=1 has been sent to systemd
+	decisions int // decisions logged per second; set while no worker runs
+	notify    notifier
+	failed    atomic.Bool // a capture could not be read to its end
+	ready     bool        // READY=1 has been sent to systemd
 
 	stopDevices func() // ends the polling of RDMA devices
 
@@ -122,11 +121,10 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 			file.startFile()
 		}
 	}
-	s.budget.setLimit(f.agent.decisionLimit())
+	s.decisions = f.agent.decisionLimit()
 	if s.stderr != nil {
 		s.log = newLogger(&f.agent, s.stderr)
 	}
-	s.debug = s.log.Enabled(context.Background(), slog.LevelDebug)
 	for _, c := range changes {
 		a := c.actor
 		a.instance, a.live = c.in, false
@@ -135,8 +133,8 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 		s.assignOutlet(a, oldLimits)
 	}
 	for _, a := range oldActors {
-		if !slices.Contains(s.actors, a) {
-			a.close()
+		if !slices.Contains(s.actors, a) && a.out != nil {
+			a.out.close()
 		}
 	}
 	for _, name := range sortedKeys(f.sources) {
@@ -285,7 +283,9 @@ func (s *server) close() {
 		p.close()
 	}
 	for _, a := range s.actors {
-		a.close()
+		if a.out != nil {
+			a.out.close()
+		}
 	}
 	for _, file := range s.files {
 		file.Close()

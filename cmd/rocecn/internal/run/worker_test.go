@@ -380,7 +380,7 @@ func TestPairsFilter(t *testing.T) {
 		for _, c := range wiretest.Capture(t, name) {
 			var f rocev2.Frame
 			var p rocev2.Packet
-			f.Decode(c.Data, rocev2.DecodeOptions{Cut: true})
+			f.Decode(c.Data, rocev2.DecodeOptions{AllowTruncated: true})
 			if f.Outer().Packet(&p) != nil {
 				continue
 			}

@@ -103,7 +103,7 @@ func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writ
 		return err
 	}
 	return o.sendDatagrams(o.proxy, stdout, func(proxy netip.Addr) ([]byte, error) {
-		m.Cut(proxy)
+		m.TruncateInvoking(proxy)
 		return m.AppendBinary(nil)
 	})
 }

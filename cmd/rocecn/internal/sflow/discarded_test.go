@@ -35,7 +35,7 @@ func TestDiscardsByHand(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Sample{
 		{Format: 5, SourceIndex: 11, Sequence: 7, Drops: 2, Output: 12, Discarded: true, Reason: 259,
-			Header: wiretest.Hex(t, "aabbccddeeff"), Options: rocev2.DecodeOptions{Cut: true},
+			Header: wiretest.Hex(t, "aabbccddeeff"), Options: rocev2.DecodeOptions{AllowTruncated: true},
 			Transit: Transit{Queue: 3, Delay: 1<<32 - 1, Depth: 500_000, HasQueue: true, HasDelay: true, HasDepth: true,
 				TrapGroup: []byte("buffer_drops"), Trap: []byte("tail_drop"), LinuxReason: []byte("NO_TEST")}},
 		{Format: 1, SourceType: 2, SourceIndex: 17, Sequence: 100, Rate: 1024, Drops: 3, // several egress ports

@@ -222,7 +222,7 @@ func (s *Sample) readHeader(record []byte) error {
 		return nil
 	}
 	s.Header = header
-	s.Options.Cut = uint64(len(header))+uint64(stripped) < uint64(length)
+	s.Options.AllowTruncated = uint64(len(header))+uint64(stripped) < uint64(length)
 	return nil
 }
 

@@ -39,7 +39,7 @@ func TestByHand(t *testing.T) {
 	ok := wiretest.Must(d.Next(&s))(t)
 	require.True(t, ok)
 	require.Equal(t, Sample{Format: 1, SourceType: 2, SourceIndex: 17, Sequence: 100, Rate: 1024, Drops: 3, Output: 18,
-		Header: wiretest.Hex(t, "aabbccddeeff"), Options: rocev2.DecodeOptions{Cut: true}}, s)
+		Header: wiretest.Hex(t, "aabbccddeeff"), Options: rocev2.DecodeOptions{AllowTruncated: true}}, s)
 	ok = wiretest.Must(d.Next(&s))(t)
 	require.True(t, ok)
 	require.Equal(t, Sample{Format: 3, SourceType: 1, SourceIndex: 258, Sequence: 101, Rate: 2048, Output: 8,

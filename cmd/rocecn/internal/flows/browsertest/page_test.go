@@ -402,7 +402,7 @@ func TestMarks(t *testing.T) {
 		require.EqualValues(t, truth.FirstTrouble, first)
 		require.Equal(t, truth.Late, counts["late"])
 		require.Equal(t, truth.NAKed+truth.RNR+truth.Rest+truth.Timeout, counts["repeat"])
-		require.Equal(t, truth.Lives-1, counts["life"])
+		require.Equal(t, truth.Connections-1, counts["life"])
 		require.Equal(t, truth.Gaps, counts["gap"])
 	}
 	require.Greater(t, seen, 10)

@@ -106,7 +106,7 @@ func hasXDP(index int) (has bool, err error) {
 
 // findAttribute returns the data of the first attribute of a kind.
 func findAttribute(b []byte, kind uint16) (data []byte, ok bool) {
-	for attr, data, b, ok := netlink.CutAttribute(b); ok; attr, data, b, ok = netlink.CutAttribute(b) {
+	for attr, data, b, ok := netlink.SplitAttribute(b); ok; attr, data, b, ok = netlink.SplitAttribute(b) {
 		if attr == kind {
 			return data, true
 		}

@@ -95,7 +95,7 @@ func (w *Watch) readEvents(f *Fate) (rerouted bool, err error) {
 			return rerouted, err
 		}
 		for _, b := range datagrams {
-			for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
+			for m, b, ok := netlink.SplitMessage(b); ok; m, b, ok = netlink.SplitMessage(b) {
 				switch m.Type {
 				case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 					w.updateNeighbour(m, f)
@@ -135,7 +135,7 @@ func decodeNeighbour(b []byte) (h hop, state uint16, ok bool) {
 	}
 	h.interfaceIndex, state = int32(ne.Uint32(b[4:])), ne.Uint16(b[8:])
 	b = b[unix.SizeofNdMsg:]
-	for kind, data, b, more := netlink.CutAttribute(b); more; kind, data, b, more = netlink.CutAttribute(b) {
+	for kind, data, b, more := netlink.SplitAttribute(b); more; kind, data, b, more = netlink.SplitAttribute(b) {
 		if kind == unix.NDA_DST {
 			h.address, ok = netip.AddrFromSlice(data)
 		}
@@ -180,7 +180,7 @@ func (w *Watch) lookUpRoute(to netip.Addr) (h hop, found bool) {
 		}
 		found = b[7] == unix.RTN_UNICAST
 		b = b[unix.SizeofRtMsg:]
-		for kind, data, b, ok := netlink.CutAttribute(b); ok; kind, data, b, ok = netlink.CutAttribute(b) {
+		for kind, data, b, ok := netlink.SplitAttribute(b); ok; kind, data, b, ok = netlink.SplitAttribute(b) {
 			switch {
 			case kind == unix.RTA_OIF && len(data) == 4:
 				h.interfaceIndex = int32(ne.Uint32(data))
@@ -226,7 +226,7 @@ func (w *Watch) usesNeighbours(interfaceIndex int32) bool {
 		}
 		flags, hasAddress := ne.Uint32(b[8:]), false
 		b = b[unix.SizeofIfInfomsg:]
-		for kind, data, b, ok := netlink.CutAttribute(b); ok; kind, data, b, ok = netlink.CutAttribute(b) {
+		for kind, data, b, ok := netlink.SplitAttribute(b); ok; kind, data, b, ok = netlink.SplitAttribute(b) {
 			hasAddress = hasAddress || kind == unix.IFLA_ADDRESS && len(data) > 0
 		}
 		all = hasAddress && flags&(unix.IFF_NOARP|unix.IFF_LOOPBACK|unix.IFF_POINTOPOINT) == 0

@@ -18,9 +18,9 @@ const (
 	attributeSize = 4  // length 16, type 16
 )
 
-// Cut returns the first message of a datagram and the rest. It returns false at the end, and if the octets are not
-// a message.
-func Cut(b []byte) (m Message, rest []byte, ok bool) {
+// SplitMessage returns the first message of a datagram and the rest. It returns false at the end, and if the octets are
+// not a message.
+func SplitMessage(b []byte) (m Message, rest []byte, ok bool) {
 	if len(b) < headerSize {
 		return m, nil, false
 	}
@@ -35,9 +35,9 @@ func Cut(b []byte) (m Message, rest []byte, ok bool) {
 	return m, b[min(alignUp(int(n)), len(b)):], true
 }
 
-// CutAttribute returns the first attribute of b, which are attributes after the header of a message, and the rest.
+// SplitAttribute returns the first attribute of b, which are attributes after the header of a message, and the rest.
 // Kind has no flags. It returns false at the end, and if the octets are not an attribute.
-func CutAttribute(b []byte) (kind uint16, data, rest []byte, ok bool) {
+func SplitAttribute(b []byte) (kind uint16, data, rest []byte, ok bool) {
 	const flags = 0xC000 // NLA_F_NESTED, NLA_F_NET_BYTEORDER
 	if len(b) < attributeSize {
 		return 0, nil, nil, false

@@ -27,31 +27,31 @@ func TestCut(t *testing.T) {
 	b = append(b, make([]byte, 10)...)
 	b = append(b, 1) // and no padding
 
-	m, rest, ok := Cut(b)
+	m, rest, ok := SplitMessage(b)
 	require.True(t, ok)
 	require.Equal(t, Message{Type: 0x401, Flags: 5, Sequence: 7, Data: b[16:32]}, m)
 	require.Equal(t, b[first:], rest)
-	kind, data, attributes, ok := CutAttribute(m.Data[4:])
+	kind, data, attributes, ok := SplitAttribute(m.Data[4:])
 	require.True(t, ok)
 	require.Equal(t, []any{uint16(9), []byte{0xFF}}, []any{kind, data})
-	kind, data, attributes, ok = CutAttribute(attributes)
+	kind, data, attributes, ok = SplitAttribute(attributes)
 	require.True(t, ok)
 	require.Equal(t, []any{uint16(2), 0, 0}, []any{kind, len(data), len(attributes)})
-	_, _, _, ok = CutAttribute(attributes)
+	_, _, _, ok = SplitAttribute(attributes)
 	require.False(t, ok)
-	m, rest, ok = Cut(rest)
+	m, rest, ok = SplitMessage(rest)
 	require.True(t, ok)
 	require.Equal(t, []any{uint16(3), []byte{1}, 0}, []any{m.Type, m.Data, len(rest)})
 
 	for n := range first {
-		_, _, ok = Cut(b[:n])
+		_, _, ok = SplitMessage(b[:n])
 		require.Equal(t, n >= 32, ok, n)
 	}
 	ne.PutUint32(b, 15) // shorter than its header: no message, and no endless loop
-	_, _, ok = Cut(b)
+	_, _, ok = SplitMessage(b)
 	require.False(t, ok)
 	for _, n := range []uint16{0, 3, 6, 0xFFFF} {
-		_, _, _, ok = CutAttribute(append(ne.AppendUint16(nil, n), 0, 0, 1))
+		_, _, _, ok = SplitAttribute(append(ne.AppendUint16(nil, n), 0, 0, 1))
 		require.False(t, ok, n)
 	}
 }
@@ -61,14 +61,14 @@ func TestAppend(t *testing.T) {
 	data := AppendAttribute(AppendAttribute(nil, 3, 1, 2, 3, 4, 5), 4)
 	require.Len(t, data, 16)
 	b := AppendMessage(nil, Message{Type: 9, Flags: 5, Sequence: 3, Data: data})
-	m, rest, ok := Cut(b)
+	m, rest, ok := SplitMessage(b)
 	require.True(t, ok)
 	require.Empty(t, rest)
 	require.Equal(t, Message{Type: 9, Flags: 5, Sequence: 3, Data: data}, m)
-	kind, value, data, ok := CutAttribute(data)
+	kind, value, data, ok := SplitAttribute(data)
 	require.True(t, ok)
 	require.Equal(t, []any{uint16(3), []byte{1, 2, 3, 4, 5}}, []any{kind, value})
-	kind, value, data, ok = CutAttribute(data)
+	kind, value, data, ok = SplitAttribute(data)
 	require.Equal(t, []any{true, uint16(4), 0, 0}, []any{ok, kind, len(value), len(data)})
 }
 
@@ -78,10 +78,10 @@ func FuzzCut(f *testing.F) {
 	f.Add(AppendMessage(AppendMessage(nil, Message{Type: 9, Data: inner}), Message{Type: 3, Data: []byte{1}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		octets := 0
-		for m, rest, ok := Cut(b); ok; m, rest, ok = Cut(rest) {
+		for m, rest, ok := SplitMessage(b); ok; m, rest, ok = SplitMessage(rest) {
 			octets += headerSize + len(m.Data)
 			attributes := 0
-			for _, data, rest, ok := CutAttribute(m.Data); ok; _, data, rest, ok = CutAttribute(rest) {
+			for _, data, rest, ok := SplitAttribute(m.Data); ok; _, data, rest, ok = SplitAttribute(rest) {
 				attributes += attributeSize + len(data)
 				require.True(t, bytes.Contains(m.Data, data))
 			}

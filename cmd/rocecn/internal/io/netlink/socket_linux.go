@@ -124,7 +124,7 @@ func (s *Socket) readAnswers(f func(Message)) error {
 			return os.NewSyscallError("recvmmsg", err)
 		}
 		for _, b := range datagrams {
-			for m, b, ok := Cut(b); ok; m, b, ok = Cut(b) {
+			for m, b, ok := SplitMessage(b); ok; m, b, ok = SplitMessage(b) {
 				switch {
 				case m.Sequence != s.sequence:
 				case m.Type == unix.NLMSG_DONE: // end of a dump

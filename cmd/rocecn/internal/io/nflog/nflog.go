@@ -65,8 +65,8 @@ func (e *entry) decodeMessage(m netlink.Message) bool {
 	*e = entry{group: binary.BigEndian.Uint16(m.Data[2:])}
 	p, payload := &e.packet, false
 	p.Link, p.Unit, p.Origin = capture.Raw, time.Nanosecond, netio.OriginLogged
-	for kind, data, rest, ok := netlink.CutAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
-		netlink.CutAttribute(rest) {
+	for kind, data, rest, ok := netlink.SplitAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
+		netlink.SplitAttribute(rest) {
 		switch {
 		case kind == attrPayload:
 			p.Data, p.OrigLen, payload = data, uint32(len(data)), true

@@ -86,7 +86,7 @@ func (s *source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
 	for _, b := range datagrams {
-		for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
+		for m, b, ok := netlink.SplitMessage(b); ok; m, b, ok = netlink.SplitMessage(b) {
 			e := &s.entry
 			if !e.decodeMessage(m) || e.group != s.group {
 				continue

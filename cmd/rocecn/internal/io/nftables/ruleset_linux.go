@@ -1,4 +1,4 @@
-// Package nftables detects changes of the nftables rules, and reads their counters.
+// Package nftables detects changes of the nftables rules.
 package nftables
 
 import (
@@ -30,7 +30,7 @@ func (r *Ruleset) Generation() (generation uint32, err error) {
 			return
 		}
 		b := m.Data[len(header):]
-		for kind, data, b, ok := netlink.CutAttribute(b); ok; kind, data, b, ok = netlink.CutAttribute(b) {
+		for kind, data, b, ok := netlink.SplitAttribute(b); ok; kind, data, b, ok = netlink.SplitAttribute(b) {
 			if kind == unix.NFTA_GEN_ID && len(data) == 4 {
 				generation = binary.BigEndian.Uint32(data)
 			}

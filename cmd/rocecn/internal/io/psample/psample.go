@@ -56,8 +56,8 @@ func (s *sample) decodeMessage(m netlink.Message) bool {
 	p.Link, p.Unit, p.Origin = capture.Ethernet, time.Nanosecond, netio.OriginSampled
 	var hasData, hasGroup bool
 	size := uint32(0)
-	for kind, data, rest, ok := netlink.CutAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
-		netlink.CutAttribute(rest) {
+	for kind, data, rest, ok := netlink.SplitAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
+		netlink.SplitAttribute(rest) {
 		switch {
 		case kind == attrData:
 			p.Data, hasData = data, true

@@ -61,12 +61,12 @@ func (s *source) findFamily() error {
 
 // readFamily decodes the attributes of a family: its number, and the number of its multicast group of packets.
 func readFamily(b []byte) (id uint16, group uint32) {
-	for kind, data, rest, ok := netlink.CutAttribute(b); ok; kind, data, rest, ok = netlink.CutAttribute(rest) {
+	for kind, data, rest, ok := netlink.SplitAttribute(b); ok; kind, data, rest, ok = netlink.SplitAttribute(rest) {
 		switch {
 		case kind == unix.CTRL_ATTR_FAMILY_ID && len(data) >= 2:
 			id = ne.Uint16(data)
 		case kind == unix.CTRL_ATTR_MCAST_GROUPS:
-			for _, one, more, ok := netlink.CutAttribute(data); ok; _, one, more, ok = netlink.CutAttribute(more) {
+			for _, one, more, ok := netlink.SplitAttribute(data); ok; _, one, more, ok = netlink.SplitAttribute(more) {
 				if n, found := readGroup(one); found {
 					group = n
 				}
@@ -78,7 +78,7 @@ func readFamily(b []byte) (id uint16, group uint32) {
 
 // readGroup decodes a multicast group, and reports whether it is the group of packets.
 func readGroup(b []byte) (n uint32, found bool) {
-	for kind, data, rest, ok := netlink.CutAttribute(b); ok; kind, data, rest, ok = netlink.CutAttribute(rest) {
+	for kind, data, rest, ok := netlink.SplitAttribute(b); ok; kind, data, rest, ok = netlink.SplitAttribute(rest) {
 		switch {
 		case kind == unix.CTRL_ATTR_MCAST_GRP_ID && len(data) >= 4:
 			n = ne.Uint32(data)
@@ -107,7 +107,7 @@ func (s *source) readPackets(datagrams [][]byte) {
 	s.packets = s.packets[:0]
 	var now time.Time
 	for _, b := range datagrams {
-		for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
+		for m, b, ok := netlink.SplitMessage(b); ok; m, b, ok = netlink.SplitMessage(b) {
 			if m.Type != s.family || !s.sample.decodeMessage(m) || s.sample.group != s.group {
 				continue
 			}

@@ -28,7 +28,7 @@ func Kind(name string) (kind string, err error) {
 			return
 		}
 		b := m.Data[unix.SizeofIfInfomsg:]
-		for attr, data, b, ok := netlink.CutAttribute(b); ok; attr, data, b, ok = netlink.CutAttribute(b) {
+		for attr, data, b, ok := netlink.SplitAttribute(b); ok; attr, data, b, ok = netlink.SplitAttribute(b) {
 			if attr == unix.IFLA_QDISC {
 				kind = strings.TrimRight(string(data), "\x00")
 			}

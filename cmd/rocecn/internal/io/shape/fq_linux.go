@@ -44,7 +44,7 @@ func listDisciplines(index int) (all []discipline, err error) {
 		}
 		d := discipline{handle: word(2), parent: word(3)}
 		b := m.Data[tcmsgSize:]
-		for attr, data, b, ok := netlink.CutAttribute(b); ok; attr, data, b, ok = netlink.CutAttribute(b) {
+		for attr, data, b, ok := netlink.SplitAttribute(b); ok; attr, data, b, ok = netlink.SplitAttribute(b) {
 			if attr == tc.Kind {
 				d.kind = strings.TrimRight(string(data), "\x00")
 			}

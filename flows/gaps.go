@@ -11,30 +11,30 @@ func (s span) contains(p uint32) bool {
 	return bth.ComparePSN(p, s.from) >= 0 && bth.ComparePSN(p, s.to) < 0
 }
 
-// A hole is a range of skipped PSNs that were not seen since, with the message boundaries around
+// A gap is a range of skipped PSNs that were not seen since, with the message boundaries around
 // it.
-type hole struct {
+type gap struct {
 	span
 	answered    bool // an answer came after the packet after it
 	headMissing bool // the packet after it does not begin a message
 	open        bool // the packet before it does not end a message
-	// kind of the first message that ends between this hole and the next; noMessage if none does
+	// kind of the first message that ends between this gap and the next; noMessage if none does
 	last MessageKind
 }
 
-// maxHoles is the number of holes remembered for each flow. If there are more, the oldest is
+// maxGaps is the number of gaps remembered for each flow. If there are more, the oldest is
 // dropped, and a packet that fills it later counts as a retransmission.
-const maxHoles = 64
+const maxGaps = 64
 
-// holes are the holes of a life, the lowest first.
-type holes struct {
-	all [maxHoles]hole
+// A gapList has the gaps of a connection, the lowest first.
+type gapList struct {
+	all [maxGaps]gap
 	n   int
 }
 
-// add appends a hole after all others, and returns the hole dropped for it.
-func (h *holes) add(one hole) (givenUp hole) {
-	if h.n == maxHoles {
+// add appends a gap after all others, and returns the gap dropped for it.
+func (h *gapList) add(one gap) (givenUp gap) {
+	if h.n == maxGaps {
 		givenUp = h.pop()
 	}
 	h.all[h.n] = one
@@ -42,32 +42,32 @@ func (h *holes) add(one hole) (givenUp hole) {
 	return givenUp
 }
 
-// pop removes the lowest hole.
-func (h *holes) pop() hole {
+// pop removes the lowest gap.
+func (h *gapList) pop() gap {
 	lowest := h.all[0]
 	h.n--
 	copy(h.all[:h.n], h.all[1:])
 	return lowest
 }
 
-// top returns the highest hole, or nil.
-func (h *holes) top() *hole {
+// top returns the highest gap, or nil.
+func (h *gapList) top() *gap {
 	if h.n == 0 {
 		return nil
 	}
 	return &h.all[h.n-1]
 }
 
-// markAnswered records that an answer came after the packets after all holes. Holes below an answered
+// markAnswered records that an answer came after the packets after all gaps. Gaps below an answered
 // one are answered.
-func (h *holes) markAnswered() {
+func (h *gapList) markAnswered() {
 	for i := h.n - 1; i >= 0 && !h.all[i].answered; i-- {
 		h.all[i].answered = true
 	}
 }
 
-// contains reports whether p is in a hole.
-func (h *holes) contains(p uint32) bool {
+// contains reports whether p is in a gap.
+func (h *gapList) contains(p uint32) bool {
 	for i := h.n - 1; i >= 0; i-- {
 		if h.all[i].contains(p) {
 			return true
@@ -76,13 +76,13 @@ func (h *holes) contains(p uint32) bool {
 	return false
 }
 
-// fillSpan removes the PSNs of a request with role r from all holes. If a hole splits in two and
-// there is no room for both, the lowest hole is dropped and returned. If no hole is left before the
+// fillSpan removes the PSNs of a request with role r from all gaps. If a gap splits in two and
+// there is no room for both, the lowest gap is dropped and returned. If no gap is left before the
 // request, joined is the kind of the first message that ends after it, or noMessage.
-func (h *holes) fillSpan(s span, r *opcodeRole) (givenUp hole, joined MessageKind) {
+func (h *gapList) fillSpan(s span, r *opcodeRole) (givenUp gap, joined MessageKind) {
 	before := *h
 	h.n, joined = 0, noMessage
-	keep := func(one hole) {
+	keep := func(one gap) {
 		if lowest := h.add(one); lowest.length() > 0 {
 			givenUp = lowest
 		}

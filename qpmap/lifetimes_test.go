@@ -160,8 +160,8 @@ func TestManyAgain(t *testing.T) {
 	requireSource(t, m, c.forth(), start, 0, "acknowledged long before")
 }
 
-// UC has no answers. A gap of up to 2,048 packets that the capture lost does not end its life: the second request after
-// it continues the life there. A single request in that distance, which may be a guess, does not.
+// UC has no answers. A gap of up to 2,048 packets that the capture lost does not end its lifetime: the second request
+// after it continues the lifetime there. A single request in that distance, which may be a guess, does not.
 func TestGapOfUC(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -364,8 +364,8 @@ func TestGoesOnInOneDirection(t *testing.T) {
 	requireSource(t, m, c.forth(), at, c.a)
 }
 
-// A life that three answers show begins after the last of them, and 2,048 further on at most.
-func TestVotedLife(t *testing.T) {
+// A lifetime that three answers show begins after the last of them, and 2,048 further on at most.
+func TestVotedLifetime(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c := live()
 		m := qpmap.New(qpmap.Config{})
