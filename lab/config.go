@@ -214,19 +214,9 @@ type Config struct {
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first
 
 	// Reaction returns the reaction point's parameters for a port; if it is nil, flows keep the rate of the
-	// port. HPCC does the same for the variants of HPCC. Control, if it is not nil, replaces Reaction: it
-	// returns the reaction point of a new flow.
+	// port. HPCC does the same for the variants of HPCC. Control, if it is not nil, replaces both: it returns the
+	// reaction point of a new flow with this maximum rate, in bits a second.
 	Reaction func(line uint64) reaction.DCQCNConfig
 	HPCC     func(line uint64) reaction.HPCCConfig
 	Control  func(line uint64) Control
-}
-
-// A Control is a reaction point of the caller. Its methods work like those of a [reaction.DCQCNFlow], which implements
-// it.
-type Control interface {
-	Rate() uint64 // bits a second; 0 counts as 1
-	Next() (at time.Time, ok bool)
-	Advance(now time.Time)
-	Sent(octets uint64, now time.Time)
-	React(d *node.Decision, now time.Time) // d is valid until React returns
 }

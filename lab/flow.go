@@ -3,11 +3,11 @@ package lab
 import (
 	"errors"
 	"iter"
+	"math"
 	"math/bits"
 	"time"
 
 	"github.com/rocecn/rocecn/internal/wire"
-	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/pause"
@@ -33,10 +33,11 @@ type Flow struct {
 	end      uint32 // number after that of the last packet posted
 	draws    uint32 // packets sent
 	reaction *reaction.DCQCN
-	cc       reaction.DCQCNFlow
-	control  Control        // replaces cc; nil for none
 	paths    *reaction.HPCC // nil without IOAM traces
-	hpcc     reaction.HPCCFlow
+	control  Control        // &cc, &hpcc, or that of Config.Control
+	cc       dcqcnControl
+	hpcc     hpccControl
+	paced    sim.Rate       // rate by which may was computed
 	brake    reaction.Brake // set by PPFC
 	release  sim.Alarm      // when the brake opens
 	stopped  bool
@@ -44,13 +45,16 @@ type Flow struct {
 	hash     uint32   // of its packets
 	returns  uint32   // the same of packets in the opposite direction
 	label    labelled
-	waits    bool // in the host's pacing
+	waits    bool     // in the host's pacing
+	turn     uint64   // order of its valid entry there
+	turnAt   sim.Time // time of that entry
 	retry    sim.Alarm
 
 	// The receiver.
 	expected uint32
 	pending  int // packets not yet acknowledged
 	missing  bool
+	echo     bool   // a packet since the latest acknowledgement had the mark CE
 	latest   uint32 // the draw of the latest packet
 	any      bool
 	poll     sim.Alarm
@@ -118,7 +122,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 		}
 	}
 	f.startReaction()
-	if n.cfg.Control != nil && f.control == nil {
+	if f.control == nil {
 		return nil, &ConfigError{"Control", nil, "a reaction point"}
 	}
 	n.flows = append(n.flows, f)
@@ -136,12 +140,17 @@ func (f *Flow) Renew() {
 
 // startReaction gives the flow a new reaction point.
 func (f *Flow) startReaction() {
-	f.cc = f.reaction.Start()
+	f.cc.DCQCNFlow = f.reaction.Start()
+	f.control = &f.cc
 	if f.paths != nil {
-		f.hpcc = f.paths.Start()
+		f.hpcc = hpccControl{HPCCFlow: f.paths.Start(), net: f.net}
+		f.control = &f.hpcc
 	}
 	if f.net.cfg.Control != nil {
 		f.control = f.net.cfg.Control(f.line)
+	}
+	if f.control != nil {
+		f.paced = f.Rate()
 	}
 }
 
@@ -166,13 +175,7 @@ func (f *Flow) FirstCut() sim.Time { return f.cut }
 
 // Rate returns the rate of the reaction point, or the lower one to which PPFC holds it.
 func (f *Flow) Rate() sim.Rate {
-	rate := f.cc.Rate()
-	switch {
-	case f.net.pool.traced:
-		rate = f.hpcc.Rate()
-	case f.control != nil:
-		rate = max(f.control.Rate(), 1) // 0 would last for ever
-	}
+	rate := max(f.control.Rate(), 1) // 0 would last for ever
 	if _, on := f.brake.Next(); on && !f.stopped {
 		rate = f.brake.Rate(rate, f.net.Sim.Now().Clock())
 	}
@@ -223,14 +226,15 @@ func (f *Flow) postMessage(m posted, packets uint32) {
 
 // hasData reports whether there is something to send that the window allows.
 func (f *Flow) hasData() bool {
-	switch {
-	case f.next == f.end || f.stopped:
+	if f.next == f.end || f.stopped {
 		return false
-	case !f.net.pool.traced:
+	}
+	window := f.control.Window()
+	if window == 0 {
 		return f.next-f.unacked < f.net.window
 	}
-	packet := f.net.cfg.Payload + f.net.head + gap
-	return uint64(f.next-f.unacked)*uint64(packet) < f.hpcc.Window(packet)
+	packet := uint64(f.net.cfg.Payload + f.net.head + gap)
+	return uint64(f.next-f.unacked)*packet < max(window, uint64(f.net.cfg.AckEvery)*packet)
 }
 
 // wakeHost adds the flow to its host's pacing.
@@ -276,12 +280,9 @@ func (f *Flow) countSent(k *packet) {
 		f.sending++
 	}
 	octets := int64(k.octets) + gap
-	if f.control != nil {
-		f.control.Sent(uint64(octets), now.Clock())
-	} else {
-		f.cc.Sent(uint64(octets), now.Clock())
-	}
-	space := f.Rate().Time(octets)
+	f.control.Sent(uint64(octets), now.Clock())
+	f.paced = f.Rate()
+	space := f.paced.Time(octets)
 	f.may = max(f.may, now-space) + space // a delay of up to one packet is made up for
 	if f.net.cfg.Timeout > 0 && f.next == f.unacked+1 {
 		f.retry.Set(&f.net.Sim, now+f.net.cfg.Timeout)
@@ -295,12 +296,11 @@ func (f *Flow) countSent(k *packet) {
 // advanceRate returns when to check the flow next: when it may send, or before that
 // when its rate changes.
 func (f *Flow) advanceRate(now sim.Time) sim.Time {
-	at, ok := f.nextChange()
+	at, ok := f.control.Next()
 	if ok && sim.FromClock(at) <= now {
-		was := f.Rate()
-		f.advanceReaction(now)
-		f.rescaleWait(was)
-		at, ok = f.nextChange()
+		f.control.Advance(now.Clock())
+		f.rescaleWait()
+		at, ok = f.control.Next()
 	}
 	if !ok || f.may <= now {
 		return max(f.may, now)
@@ -308,76 +308,72 @@ func (f *Flow) advanceRate(now sim.Time) sim.Time {
 	return min(f.may, sim.FromClock(at))
 }
 
-// nextChange returns when the rate will change if nothing else happens.
-func (f *Flow) nextChange() (at time.Time, ok bool) {
-	switch {
-	case f.net.pool.traced:
-		return f.hpcc.Next()
-	case f.control != nil:
-		return f.control.Next()
+// rescaleWait scales the remaining wait for the next packet if the rate has changed.
+func (f *Flow) rescaleWait() {
+	now, was, is := f.net.Sim.Now(), f.paced, f.Rate()
+	if is == was {
+		return
 	}
-	return f.cc.Next()
-}
-
-// advanceReaction lets the reaction point process its timers.
-func (f *Flow) advanceReaction(now sim.Time) {
-	if f.control != nil {
-		f.control.Advance(now.Clock())
-	} else {
-		f.cc.Advance(now.Clock())
-	}
-	f.hpcc.Advance(now.Clock())
-}
-
-// rescaleWait scales the remaining wait for the next packet after the rate has
-// changed.
-func (f *Flow) rescaleWait(was sim.Rate) {
-	now, is := f.net.Sim.Now(), f.Rate()
-	if is == was || f.may <= now {
+	f.paced = is
+	if f.may <= now {
 		return
 	}
 	hi, lo := bits.Mul64(uint64(f.may-now), uint64(was))
-	wait, _ := bits.Div64(hi, lo, uint64(is))
-	f.may = now + sim.Time(wait)
+	wait := uint64(sim.Never - now)
+	if hi < uint64(is) {
+		wait, _ = bits.Div64(hi, lo, uint64(is))
+	}
+	f.may = now + min(sim.Time(min(wait, math.MaxInt64)), sim.Never-now)
+}
+
+// Reconsider reads the rate, the window and the time of the next change of the flow's [Control] again, and schedules
+// the next packet by them. Call it if the Control has changed them outside its methods, for example because of another
+// flow.
+func (f *Flow) Reconsider() {
+	f.rescaleWait()
+	if !f.waits {
+		f.wakeHost()
+		return
+	}
+	now := f.net.Sim.Now()
+	at := max(f.may, now)
+	if next, ok := f.control.Next(); ok {
+		at = max(min(at, sim.FromClock(next)), now)
+	}
+	if at < f.turnAt {
+		f.src.due.addFlow(f, at)
+		f.src.port.serveQueues()
+	}
 }
 
 // applyNotification passes the sender's decision to the reaction point.
 func (f *Flow) applyNotification(d *node.Decision) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
-	f.advanceReaction(now)
-	was := f.Rate()
-	switch {
-	case !f.net.pool.traced && f.control != nil:
-		f.control.React(d, now.Clock())
-	case !f.net.pool.traced:
-		f.cc.React(d, now.Clock())
-	case d.Trace != nil:
-		f.hpcc.React(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.TimeFormatPTP, f.net.recordBandwidth),
-			now.Clock())
-	}
+	f.control.Advance(now.Clock())
+	f.rescaleWait()
+	was := f.paced
+	f.control.Notified(d, now.Clock())
 	if f.cut == sim.Never && f.Rate() < was {
 		f.cut = now
 	}
-	f.rescaleWait(was)
+	f.Reconsider()
 }
 
 // applyPause applies the state that a PPFC asks for, until a time.
 func (f *Flow) applyPause(s pause.State, until time.Time) {
 	now := f.net.Sim.Now()
-	was := f.Rate()
-	f.brake.Set(s, until, uint64(was))
+	f.brake.Set(s, until, uint64(f.Rate()))
 	f.stopped = f.brake.Rate(1, now.Clock()) == 0
 	if f.cut == sim.Never && (f.stopped || s == pause.StateHeld) {
 		f.cut = now
 	}
-	f.rescaleWait(was)
 	end := sim.Never
 	if at, on := f.brake.Next(); on {
 		end = max(sim.FromClock(at), now)
 	}
 	f.release.Set(&f.net.Sim, end)
-	f.wakeHost()
+	f.Reconsider()
 }
 
 // The events of a flow.
@@ -408,6 +404,7 @@ func (f *Flow) Handle(arg uint32) {
 
 // goBackN continues from the first packet that is not acknowledged.
 func (f *Flow) goBackN() {
+	f.control.Lost(uint64(f.next-f.unacked)*uint64(f.net.cfg.Payload), f.net.Sim.Now().Clock())
 	f.next, f.sending = f.unacked, f.first
 	for f.sending < len(f.messages)-1 && int32(f.next-f.messages[f.sending].end) >= 0 {
 		f.sending++
@@ -417,11 +414,19 @@ func (f *Flow) goBackN() {
 
 // handleAck handles an acknowledgement.
 func (f *Flow) handleAck(r ref, k *packet) {
-	if k.hops > 0 {
-		was := f.Rate()
-		f.hpcc.Acknowledged(uint64(k.number), uint64(f.next), f.net.pool.trace(r).hops[:k.hops])
-		f.rescaleWait(was)
+	now := f.net.Sim.Now()
+	a := &f.net.roles.acked // not a variable of its own: given to a Control, each would be allocated
+	*a = Ack{
+		RTT: time.Duration((now - k.sent) / sim.Nanosecond), Marked: k.echo, Number: uint64(k.number),
+		Next: uint64(f.next),
 	}
+	if n := k.number - f.unacked; n > 0 && n <= f.end-f.unacked {
+		a.Octets = uint64(n) * uint64(f.net.cfg.Payload)
+	}
+	if k.hops > 0 {
+		a.Hops = f.net.pool.trace(r).hops[:k.hops]
+	}
+	f.control.Acked(a, now.Clock())
 	if n := k.number - f.unacked; n > 0 && n <= f.end-f.unacked {
 		f.unacked = k.number
 		if f.net.cfg.Timeout > 0 {
@@ -448,9 +453,7 @@ func (f *Flow) handleAck(r ref, k *packet) {
 	if k.kind == nak && k.number == f.unacked {
 		f.goBackN()
 	}
-	if f.net.pool.traced || f.net.cfg.Window > 0 {
-		f.wakeHost() // the window has moved
-	}
+	f.Reconsider() // the window may have moved
 }
 
 // receiveData handles a packet at the receiver.
@@ -463,6 +466,7 @@ func (f *Flow) receiveData(r ref, k *packet) {
 		f.dst.schedulePoll(f)
 	}
 	f.latest, f.any = k.draw, true
+	f.echo = f.echo || k.ce
 	switch d := int32(k.number - f.expected); {
 	case d > 0:
 		if !f.missing {
@@ -497,6 +501,7 @@ func (f *Flow) sendAck(kind kind, to ref, was *packet) {
 	}
 	k.kind, k.prio, k.octets, k.hash = kind, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
+	k.sent, k.echo, f.echo = was.sent, f.echo, false
 	f.dst.role.learnPacket(r, k)
 	f.dst.port.enqueuePacket(r, k)
 }

@@ -105,7 +105,7 @@ func (h *Host) nextWake() sim.Time {
 // A turn is an entry of pacing.
 type turn struct {
 	at    sim.Time // not before that; the flow may have a later time by now
-	order uint64
+	order uint64   // unless it is the flow's turn, the entry is no longer valid
 	flow  *Flow
 }
 
@@ -118,6 +118,7 @@ type pacing struct {
 func (d *pacing) addFlow(f *Flow, at sim.Time) {
 	d.order++
 	t := turn{at, d.order, f}
+	f.turn, f.turnAt = d.order, at
 	d.heap = append(d.heap, t)
 	i := len(d.heap) - 1
 	for i > 0 {
@@ -165,7 +166,11 @@ func (d *pacing) removeFirst() *Flow {
 // nextFlow removes a flow that may send now; nil if none may.
 func (d *pacing) nextFlow(now sim.Time) *Flow {
 	for len(d.heap) > 0 && d.heap[0].at <= now {
+		order := d.heap[0].order
 		f := d.removeFirst()
+		if f.turn != order {
+			continue // the flow has an earlier entry by now, or had one
+		}
 		switch at := f.advanceRate(now); {
 		case !f.hasData():
 			f.waits = false

@@ -430,8 +430,7 @@ func TestControl(t *testing.T) {
 	want, got := run(func(*Config) {}), run(func(cfg *Config) {
 		cfg.Reaction = nil
 		cfg.Control = func(line uint64) Control {
-			f := must(reaction.NewDCQCN(reaction.PaperDCQCN(line))).Start()
-			return &f
+			return &dcqcnControl{DCQCNFlow: must(reaction.NewDCQCN(reaction.PaperDCQCN(line))).Start()}
 		}
 	})
 	require.Equal(t, want.Print(), got.Print())

@@ -36,6 +36,7 @@ type roles struct {
 	learned  *qpmap.Map                               // of all proxies and PEs, known from the start; nil for Cold
 	answer   []byte                                   // the answer of a role
 	accepted node.Decision                            // the decision of a sender
+	acked    Ack                                      // the acknowledgement that a sender reads
 	zeros    []byte                                   // the payload of all packets
 	own      ioam.Node                                // its own IOAM record
 	hops     [reaction.MaxHops + 1]reaction.Hop       // the hops that a sender reads

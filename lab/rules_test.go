@@ -464,12 +464,9 @@ func TestWrongControl(t *testing.T) {
 }
 
 // idle wants no rate.
-type idle struct{ Control }
+type idle struct{ ControlBase }
 
-func (idle) Rate() uint64                { return 0 }
-func (idle) Next() (_ time.Time, _ bool) { return }
-func (idle) Advance(time.Time)           {}
-func (idle) Sent(uint64, time.Time)      {}
+func (idle) Rate() uint64 { return 0 }
 
 // fill sets the fields of a struct to values that octets select: mostly such as may run, sometimes wrong ones.
 func fill(v reflect.Value, octets *[]byte) {

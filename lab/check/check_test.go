@@ -80,7 +80,7 @@ func TestProofFlow(t *testing.T) {
 	require.False(t, on)
 	f.Advance(start.Add(time.Second))
 	require.EqualValues(t, 40e9, f.Rate())
-	f.React(nil, start)
+	f.Notified(nil, start)
 	for i, want := range []uint64{20_000e6, 20_040e6, 20_080e6, 20_120e6} {
 		f.Advance(start.Add(time.Duration(i) * 55 * time.Microsecond))
 		require.Equal(t, want, f.Rate())
@@ -88,7 +88,7 @@ func TestProofFlow(t *testing.T) {
 	at, on := f.Next()
 	require.True(t, on)
 	require.Equal(t, start.Add(4*55*time.Microsecond), at)
-	f.React(nil, start.Add(170*time.Microsecond)) // α = (255/256)³
+	f.Notified(nil, start.Add(170*time.Microsecond)) // α = (255/256)³
 	require.InDelta(t, 20_120e6*(1-math.Pow(255./256, 3)/2), f.Rate(), 3)
 }
 

@@ -22,6 +22,7 @@ func proven(alpha float64) lab.Config {
 // A proofFlow is DCQCN as in the proof of convergence: a cut also sets the target rate to the new rate, so that
 // from then on the rate rises by R_AI in each τ'. There is no fast recovery and no byte counter.
 type proofFlow struct {
+	lab.ControlBase
 	p                 fluid.Params
 	line, rate, alpha float64
 	began             time.Time // of the current τ'; zero before the first cut
@@ -35,7 +36,7 @@ func (f *proofFlow) Rate() uint64 { return uint64(f.rate) }
 // Next returns when the current τ' ends.
 func (f *proofFlow) Next() (time.Time, bool) { return f.began.Add(f.interval()), !f.began.IsZero() }
 
-// Look processes each τ' that has ended: α falls, and the rate rises.
+// Advance processes each τ' that has ended: α falls, and the rate rises.
 func (f *proofFlow) Advance(now time.Time) {
 	for at, on := f.Next(); on && !at.After(now); at, on = f.Next() {
 		f.began = at
@@ -44,11 +45,8 @@ func (f *proofFlow) Advance(now time.Time) {
 	}
 }
 
-// Sent does nothing.
-func (f *proofFlow) Sent(uint64, time.Time) {}
-
-// Hear cuts the rate.
-func (f *proofFlow) React(_ *node.Decision, now time.Time) {
+// Notified cuts the rate.
+func (f *proofFlow) Notified(_ *node.Decision, now time.Time) {
 	f.rate *= 1 - f.alpha/2
 	f.alpha = (1-f.p.Gain)*f.alpha + f.p.Gain
 	f.began = now
