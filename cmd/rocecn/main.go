@@ -51,6 +51,7 @@ var commands = []command{
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", play.Answer},
 	{"play", "rehearse a role of the network on a capture", play.Run},
 	{"run", "play roles of the network on real interfaces, by a configuration file", agent.Run},
+	{"status", "print the state of a running agent: notified senders and flows, hosts that reject", agent.Status},
 	{"check", "report errors in a configuration of run, and the rights that it needs", agent.Check},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},
 	{"send", "send an FCN or a proxy message over UDP", send.Run},

@@ -212,3 +212,24 @@ func (c *Config) checkOwn() error {
 
 // Counters returns the counters. Any goroutine may read it.
 func (a *Role) Counters() *node.Counters { return &a.counters }
+
+// A Fill is the number of entries of a table, and their maximum.
+type Fill struct{ Entries, Max int }
+
+// Fill returns the fill of the tables of senders that have rejected a Fast CNP and of flows that were stopped or held.
+// Rejections that have expired count until a later packet of their sender. Its time is linear in the sizes of the
+// tables.
+func (a *Role) Fill() (rejected, paused Fill) {
+	for i := range a.rejected.sets.All {
+		for j := range a.rejected.sets.All[i] {
+			if a.rejected.sets.All[i][j].key != 0 {
+				rejected.Entries++
+			}
+		}
+	}
+	for _, n := range a.paused.ports {
+		paused.Entries += int(n)
+	}
+	rejected.Max, paused.Max = 4*len(a.rejected.sets.All), 4*len(a.paused.sets.All)
+	return rejected, paused
+}

@@ -207,6 +207,9 @@ func (pe *Role) Counters() *node.Counters { return &pe.counters }
 // Len returns the number of flows that have a label; with LearnLabels, the number of known labels.
 func (pe *Role) Len() int { return pe.table.Len() + pe.learned.Len() }
 
+// Max returns the maximum of Len.
+func (pe *Role) Max() int { return pe.memory.Size(0) }
+
 // Free returns the number of flows that can still get a label: the table has
 // room for them, and a label is neither assigned nor in quarantine. The number
 // is that at the last packet or call of Due. With LearnLabels it is the number

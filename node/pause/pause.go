@@ -291,3 +291,6 @@ func (t *Role) Next(now time.Time) (time.Time, bool) {
 
 // Len returns the number of targets that are not running.
 func (t *Role) Len() int { return t.targets.entries.Len() }
+
+// Max returns the maximum number of targets that are not running.
+func (t *Role) Max() int { return t.memory.Size(0) }

@@ -174,6 +174,9 @@ func valueOr[T int | uint64 | time.Duration](x, otherwise T) T {
 // Line returns the rate of the port, in bits a second.
 func (t *Table) Line() uint64 { return t.cfg.DCQCN.Line }
 
+// Max returns the maximum number of flows.
+func (t *Table) Max() int { return t.cfg.MaxFlows }
+
 // React carries out the request of a decision about a flow of the host.
 // [node.RequestSlowDown] reduces the rate by DCQCN or HPCC; [node.RequestStop],
 // [node.RequestHold] and [node.RequestResume] use a [Brake]. It reports whether

@@ -108,7 +108,7 @@ sender_role() {
 	for machine in "${senders[@]}"; do
 		number=${networks[$machine]}
 		on "$machine" 'rocecn filter host | nft -f -'
-		agent "$machine" "${http}log = { format = \"json\", decisions = 1000 }
+		agent "$machine" "${http}log = { level = \"debug\", format = \"json\" }
 [source.notifications]
 type = \"nflog\"
 group = 7

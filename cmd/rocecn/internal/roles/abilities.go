@@ -13,6 +13,16 @@ type Lacking interface {
 // A Sized role has tables.
 type Sized interface{ Sizes() Sizes }
 
+// A Tabled role has tables with a maximum.
+type Tabled interface{ Tables() []Table }
+
+// A Table is the fill of a table: its number of entries, and their maximum.
+type Table struct {
+	Name    string `json:"name"`
+	Entries int    `json:"entries"`
+	Max     int    `json:"max"`
+}
+
 // Sizes are the numbers of entries in the tables of a role.
 type Sizes struct {
 	Pairs      int    // queue pairs that are known
@@ -26,4 +36,5 @@ var (
 	_ = []Sending{&SwitchConfig{}, &ProxyConfig{}, &IngressConfig{}, &ReceiverConfig{}, &SenderConfig{}}
 	_ = []Lacking{&SwitchConfig{}, &ProxyConfig{}, &IngressConfig{}, &ReceiverConfig{}, &PauseConfig{}}
 	_ = []Sized{&Pause{}, &Proxy{}, &Ingress{}, &Receiver{}, &Sender{}}
+	_ = []Tabled{&Switch{}, &Pause{}, &Proxy{}, &Ingress{}, &Receiver{}, &Sender{}}
 )

@@ -222,3 +222,8 @@ func (pe *Ingress) Sizes() Sizes {
 	n.Flows, n.FreeLabels = pe.Len(), pe.Free()
 	return n
 }
+
+// Tables implements [Tabled].
+func (pe *Ingress) Tables() []Table {
+	return append(pe.pairs.tables(), Table{"flows", pe.Len(), pe.Max()})
+}

@@ -31,11 +31,21 @@ type Line struct {
 	State     string  `json:"state,omitempty"`    // accepted PPFC: state of the flow
 	PauseUS   *uint32 `json:"pause_us,omitempty"` // accepted PPFC: duration
 	RateBPS   *uint64 `json:"rate_bps,omitempty"` // accepted by the sender: bits a second, 0 while stopped
+
+	Src    netip.Addr `json:"src,omitzero"`      // sender of the flow that the decision is about
+	Dst    netip.Addr `json:"dst,omitzero"`      // destination of this flow
+	DestQP uint32     `json:"dest_qp,omitempty"` // queue pair there
+	From   netip.Addr `json:"from,omitzero"`     // source of a message for the role
+	Level  *uint8     `json:"level,omitempty"`   // switch: congestion level of the packet
+	Depth  *uint64    `json:"depth,omitempty"`   // run: depth of its queue in octets, if it is known
 }
 
 // NewLine returns the line about a decision of a role of this name, about a frame of this number and time.
 func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time) Line {
-	l := Line{Frame: frame, Time: cli.Time(at), Role: name, Action: d.Action, Reason: d.Reason}
+	l := Line{
+		Frame: frame, Time: cli.Time(at), Role: name, Action: d.Action, Reason: d.Reason,
+		Src: d.Flow.Src, Dst: d.Flow.Dst, DestQP: d.Flow.DestQP, From: d.From,
+	}
 	switch d.Action {
 	case node.ActionSent:
 		l.Kind, l.To, l.Option, l.OwnRecord = d.Message.String(), d.To, d.Option, d.OwnRecord
@@ -53,6 +63,9 @@ func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time
 	switch r := r.(type) {
 	case *Switch:
 		l.MarkECN = &d.MarkECN
+		if level := r.Level; level != UnknownLevel {
+			l.Level = &level
+		}
 	case *Ingress:
 		if d.Action == node.ActionForwarded || d.Action == node.ActionLearned && d.Label != 0 {
 			l.Label = &d.Label

@@ -46,7 +46,7 @@ func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	}
 	switch {
 	case !learn:
-		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1})
+		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, minPairs), MaxPending: 1, MaxOpen: 1})
 	case old != nil && old.learn && old.config == how:
 		p.Map, p.in = old.Map, old.in
 	default:
@@ -54,6 +54,9 @@ func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	}
 	return p
 }
+
+// minPairs is the least size of a table of pairs: both directions of a connection.
+const minPairs = 2
 
 // addGiven takes a pair of a configuration.
 func (p *pairs) addGiven(k rocev2.FlowKey, qp uint32) {
@@ -137,6 +140,18 @@ func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 func (p *pairs) sizes() Sizes {
 	s := p.Stats()
 	return Sizes{Pairs: s.Pairs, Unlearned: s.Unlearned + s.Full}
+}
+
+// tables returns the fill of the tables.
+func (p *pairs) tables() []Table {
+	s := p.Stats()
+	if !p.learn {
+		return []Table{{"pairs", s.Pairs, max(len(p.given), minPairs)}}
+	}
+	return []Table{
+		{"pairs", s.Pairs, p.config.MaxPairs}, {"pending_pairs", s.Pending, p.config.MaxPending},
+		{"flows_without_pair", s.Open, p.config.MaxPairs},
+	}
 }
 
 // SourceQP returns the queue pair that sends a flow.

@@ -61,3 +61,6 @@ type Pause struct{ *pause.Role }
 
 // Sizes implements [Sized].
 func (r *Pause) Sizes() Sizes { return Sizes{Stopped: r.Len()} }
+
+// Tables implements [Tabled].
+func (r *Pause) Tables() []Table { return []Table{{"targets", r.Len(), r.Max()}} }

@@ -94,3 +94,6 @@ func (p *Proxy) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 
 // Sizes implements [Sized].
 func (p *Proxy) Sizes() Sizes { return p.pairs.sizes() }
+
+// Tables implements [Tabled].
+func (p *Proxy) Tables() []Table { return p.pairs.tables() }

@@ -85,3 +85,6 @@ func (r *Receiver) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 
 // Sizes implements [Sized].
 func (r *Receiver) Sizes() Sizes { return r.pairs.sizes() }
+
+// Tables implements [Tabled].
+func (r *Receiver) Tables() []Table { return r.pairs.tables() }

@@ -193,3 +193,15 @@ func (s *Sender) Sizes() Sizes {
 	}
 	return n
 }
+
+// Tables implements [Tabled].
+func (s *Sender) Tables() []Table {
+	all := s.pairs.tables()
+	if s.pairs.device != nil {
+		all = append(all, Table{"device_pairs", len(s.pairs.device.remotes), maxLearned})
+	}
+	if s.rates != nil {
+		all = append(all, Table{"rates", s.rates.Stats().Flows, s.rates.Max()})
+	}
+	return all
+}

@@ -287,6 +287,7 @@ func (l *levelsOverTime) fellToZero(after, upTo time.Duration) bool {
 // A Switch is the node where congestion occurs. It knows the level of its queue over the time of a capture.
 type Switch struct {
 	*congested.Role
+	Level   uint8          // of the last frame, or UnknownLevel if the role had no frame or only observed it
 	port    uint16         // that a PPFC names
 	levels  levelsOverTime // levels for frames of unknown level
 	known   bool           // the level of the last frame was known
@@ -299,6 +300,9 @@ func (s *Switch) Receive(out []byte, f *rocev2.Frame, e node.Event) ([]byte, nod
 	if e.Port = s.port; f != nil {
 		if s.known = e.Level != UnknownLevel; !s.known {
 			e.Level = s.levels.levelAt(s.elapsed)
+		}
+		if s.Level = e.Level; e.Observe {
+			s.Level = UnknownLevel
 		}
 	}
 	return s.Role.Receive(out, f, e)
@@ -313,7 +317,14 @@ func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 	if s.elapsed = now.Sub(s.start); !s.known && s.levels.fellToZero(before, s.elapsed) {
 		s.Role.Receive(nil, nil, node.Event{Port: s.port, Now: now})
 	}
+	s.Level = UnknownLevel
 	return s.Role.Due(out, now)
+}
+
+// Tables implements [Tabled].
+func (s *Switch) Tables() []Table {
+	rejected, paused := s.Fill()
+	return []Table{{"rejecting", rejected.Entries, rejected.Max}, {"paused", paused.Entries, paused.Max}}
 }
 
 // Data reports whether a frame holds RoCEv2 data, in its tunnels but not in a mirrored copy, and returns its sender and

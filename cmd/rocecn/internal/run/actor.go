@@ -30,12 +30,16 @@ type actor struct {
 	inKernel     bool                    // the kernel plays the role or paces its flows
 	closedCounts kernelCounts            // counts of kernel programs that are closed
 
-	frames int
-	now    time.Time   // time on this host
-	stamp  time.Time   // time stamp of the packet
-	stamps []time.Time // time stamps of packets with answers that are not flushed
-	budget int         // decisions that may still be logged in this second
-	second time.Time
+	frames   int
+	now      time.Time   // time on this host
+	stamp    time.Time   // time stamp of the packet
+	stamps   []time.Time // time stamps of packets with answers that are not flushed
+	level    uint8       // level of the packet's queue, or roles.UnknownLevel
+	depth    uint64      // depth of the packet's queue in octets
+	deep     bool        // depth is known
+	digest   digest
+	filledAt time.Time // last update of tables
+	seen     seenTables
 
 	counts
 }
@@ -45,11 +49,12 @@ type counts struct {
 	outcomes     [node.ActionRefused + 1]atomic.Uint64 // by action
 	packets      atomic.Uint64                         // packets passed to the sink
 	marksNotMade atomic.Uint64                         // marks that the agent could not set
-	notLogged    atomic.Uint64                         // decisions that were not logged
 	sizes        [sizes]atomic.Int64                   // sizes of the role's tables
 	latency      prometheus.Histogram
 	rateStats    atomic.Pointer[reaction.TableStats] // nil if the role has no rates
 	rejecting    atomic.Pointer[rejectingHosts]      // nil if the role is no switch
+	listed       atomic.Pointer[seenStatus]          // nil until the first decision
+	tables       atomic.Pointer[[]roles.Table]       // nil until the first housekeeping
 }
 
 // setRole sets the role that the actor plays.
@@ -75,6 +80,7 @@ func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 		e.Observe = e.Observe || e.Level == 0 // not congested
 	}
 	a.now, a.stamp = now, p.Time
+	a.level, a.depth, a.deep = e.Level, p.Depth, p.DepthKnown
 	a.withKernel(func(k kernelProgram) { k.preparePacket(a.Role, p) })
 	a.Receive(&p.Record, e)
 }
@@ -104,15 +110,18 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 			a.stamps = append(a.stamps, a.stamp)
 		}
 	}
-	switch {
-	case d.Action == node.NoAction:
-	case a.server.lines != nil:
+	if d.Action == node.NoAction {
+		return
+	}
+	level := uint8(roles.UnknownLevel)
+	if s, ok := a.Role.(*roles.Switch); ok {
+		level = s.Level
+	}
+	a.seen.record(a.digest.add(d), d, level, a.depth, a.deep && !due, a.now)
+	if a.server.lines != nil {
 		a.printDecision(d)
-	case a.budget > 0:
-		a.budget--
+	} else if a.server.debug {
 		a.logDecision(d)
-	default:
-		a.notLogged.Add(1)
 	}
 }
 
@@ -143,14 +152,24 @@ func (a *actor) runTimers(now time.Time, s *server) {
 	}
 	a.receiveDevicePairs()
 	a.withKernel(func(k kernelProgram) { k.syncRole(a.Role, now) })
-	if now.Sub(a.second) >= time.Second {
-		a.second, a.budget = now, s.decisions
+	if s.lines == nil {
+		a.logDigest(now, false)
 	}
 	a.updateSizes(now)
 	if a.out != nil && !s.dry {
 		log := s.log.With("sink", a.out.entry.name, "role", a.instance.Name)
 		a.out.countNeighbourFates(now, log)
 		a.out.maintain(now, log)
+	}
+}
+
+// close closes the sink, and logs the decisions that have no line yet.
+func (a *actor) close() {
+	if a.out != nil {
+		a.out.close()
+	}
+	if a.server.lines == nil {
+		a.logDigest(time.Now(), true)
 	}
 }
 
@@ -177,6 +196,14 @@ func (a *actor) updateSizes(now time.Time) {
 		a.rateStats.Store(&stats)
 	} else {
 		a.rateStats.Store(nil)
+	}
+	if a.seen.changed && a.server.file.agent.HTTP != "" {
+		a.listed.Store(a.seen.list())
+	}
+	if r, ok := a.Role.(roles.Tabled); ok && now.Sub(a.filledAt).Abs() >= time.Second {
+		a.filledAt = now
+		tables := r.Tables()
+		a.tables.Store(&tables)
 	}
 	if r, ok := a.Role.(roles.Sized); ok {
 		n := r.Sizes()
@@ -225,10 +252,18 @@ func (a *actor) resumeFlows(highest uint8) {
 	a.Due(a.now)
 }
 
+// newLine returns the line about a decision.
+func (a *actor) newLine(d *node.Decision) roles.Line {
+	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
+	if depth := a.depth; a.deep {
+		l.Depth = &depth
+	}
+	return l
+}
+
 // printDecision prints a decision as play does.
 func (a *actor) printDecision(d *node.Decision) {
-	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
-	octets, err := json.Marshal(&l)
+	octets, err := json.Marshal(a.newLine(d))
 	if err != nil {
 		panic(err) // cannot happen: a line has only numbers and text
 	}
@@ -237,31 +272,34 @@ func (a *actor) printDecision(d *node.Decision) {
 	a.server.lines.Write(append(octets, '\n'))
 }
 
-// logDecision logs a decision with the fields of its line.
+// logDecision logs a decision with the fields of its line, at level debug.
 func (a *actor) logDecision(d *node.Decision) {
-	attrs := make([]slog.Attr, 0, 8)
+	l := a.newLine(d)
+	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", d.Action.String()))
-	if d.Reason != node.NoReason {
-		attrs = append(attrs, slog.String("reason", d.Reason.String()))
+	add := func(present bool, key string, value any) {
+		if present {
+			attrs = append(attrs, slog.Any(key, value))
+		}
 	}
-	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
-	if l.Kind != "" {
-		attrs = append(attrs, slog.String("kind", l.Kind))
+	add(d.Reason != node.NoReason, "reason", d.Reason.String())
+	add(l.Kind != "", "kind", l.Kind)
+	add(l.To.IsValid(), "to", l.To)
+	add(l.From.IsValid(), "from", l.From)
+	add(l.Src.IsValid(), "src", l.Src)
+	add(l.Dst.IsValid(), "dst", l.Dst)
+	add(l.DestQP != 0, "dest_qp", l.DestQP)
+	addNumber(&attrs, "level", l.Level)
+	addNumber(&attrs, "depth", l.Depth)
+	addNumber(&attrs, "qp", l.QP)
+	addNumber(&attrs, "rate_bps", l.RateBPS)
+	addNumber(&attrs, "label", l.Label)
+	a.server.log.LogAttrs(context.Background(), slog.LevelDebug, "decision", attrs...)
+}
+
+// addNumber adds an attribute if the number is there.
+func addNumber[N uint8 | uint32 | uint64](attrs *[]slog.Attr, key string, n *N) {
+	if n != nil {
+		*attrs = append(*attrs, slog.Uint64(key, uint64(*n)))
 	}
-	if l.To.IsValid() {
-		attrs = append(attrs, slog.String("to", l.To.String()))
-	}
-	if l.QP != nil {
-		attrs = append(attrs, slog.Uint64("qp", uint64(*l.QP)))
-	}
-	if l.RateBPS != nil {
-		attrs = append(attrs, slog.Uint64("rate_bps", *l.RateBPS))
-	}
-	if l.Label != nil {
-		attrs = append(attrs, slog.Uint64("label", uint64(*l.Label)))
-	}
-	if n := a.notLogged.Swap(0); n > 0 {
-		attrs = append(attrs, slog.Uint64("not_logged", n))
-	}
-	a.server.log.LogAttrs(context.Background(), slog.LevelInfo, "decision", attrs...)
 }

@@ -429,3 +429,25 @@ func TestLearnedLabels(t *testing.T) {
 		})
 	}
 }
+
+// The metrics count packets that the rules drop, across reloads that replace the rules.
+func TestBorderDrops(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	_, r, b, in := network(t)
+	in.Close()
+	const config = "[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"r0\"]\n"
+	agent := start(t, r, config)
+	out, fast := raw(t, b), fast(t, datagram(t, 17))
+	sends(t, out, fast, fast)
+	agent.awaits(t, 2, "rocecn_border_dropped_packets_total", `role="border"`, `rule="fast_cnp"`)
+	agent.reload(t, config+"fcn_port = 2021\n")
+	agent.awaitLog(t, "msg=reloaded")
+	sends(t, out, fast)
+	agent.awaits(t, 3, "rocecn_border_dropped_packets_total", `rule="fast_cnp"`)
+	require.NoError(t, agent.Process.Signal(hup)) // the same file replaces the rules as well
+	agent.awaitLog(t, "nothing has changed")
+	sends(t, out, fast)
+	agent.awaits(t, 4, "rocecn_border_dropped_packets_total", `rule="fast_cnp"`)
+	require.Contains(t, agent.get("/status"), `"fast_cnp": 4`)
+	agent.terminate(t)
+}

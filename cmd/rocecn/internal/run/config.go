@@ -30,14 +30,14 @@ type agentConfig struct {
 	Log   struct {
 		Level     string `json:"level"`     // debug, info (the default), warn or error
 		Format    string `json:"format"`    // text (the default) or json
-		Decisions *int   `json:"decisions"` // decisions logged per second; absent: 10
+		Decisions *int   `json:"decisions"` // lines about decisions in 10 s; absent: 5
 	} `json:"log"`
 }
 
-// decisionLimit returns the number of decisions that are logged per second.
+// decisionLimit returns the number of lines about decisions in digestInterval.
 func (c *agentConfig) decisionLimit() int {
 	if c.Log.Decisions == nil {
-		return 10
+		return 5
 	}
 	return *c.Log.Decisions
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,6 +27,8 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 //go:embed testdata/*.toml
@@ -328,8 +332,19 @@ func TestPromised(t *testing.T) {
 	s := prepared(t, config)
 	// Its counters after packets have arrived.
 	s.parts[0].published.Store(&[]queue{{name: "swp1"}})
+	s.file.agent.HTTP = "127.0.0.1:9479"
+	s.border.dropped = map[borderDrops]uint64{{"border", "fast_cnp"}: 1}
 	for _, a := range s.actors {
 		a.outcomes[node.NoAction].Add(1)
+		if a.instance.Role == "switch" {
+			a.level, a.depth, a.deep = 3, 100, true
+			a.Role.(*roles.Switch).Level = 3
+			a.handleDecision(&node.Decision{Action: node.ActionSent, Message: message.KindFastCNP,
+				To: netip.MustParseAddr("2001:db8:1::a"), Flow: qpmap.Key{FlowKey: rocev2.FlowKey{
+					Src: netip.MustParseAddr("2001:db8:1::a"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 17}},
+			}, nil, false)
+		}
+		a.updateSizes(time.Now())
 		if a.rates != nil {
 			a.rateStats.Store(new(reaction.TableStats))
 		}
@@ -352,10 +367,10 @@ func TestReferenceHasDefaults(t *testing.T) {
 	f := wiretest.Must(parseFile([]byte(reference)))(t)
 	require.Empty(t, f.roles)
 
-	ten := agentConfig{}
-	decisions := ten.decisionLimit()
-	ten.Log.Level, ten.Log.Format, ten.Log.Decisions = "info", "text", &decisions
-	require.Equal(t, ten, f.agent)
+	def := agentConfig{}
+	decisions := def.decisionLimit()
+	def.Log.Level, def.Log.Format, def.Log.Decisions = "info", "text", &decisions
+	require.Equal(t, def, f.agent)
 	for name, s := range f.sources {
 		least := []byte("type = \"" + s.Type + "\"\n")
 		for _, key := range []string{"interfaces", "listen", "group", "file", "levels"} {

@@ -8,13 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
-	"regexp"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
 	"github.com/rocecn/rocecn/internal/build"
 	"github.com/rocecn/rocecn/message"
@@ -146,6 +145,10 @@ func (s *server) formatMetrics() []byte {
 	value("rocecn_border_rules_installed",
 		"Whether the rules of all borders are installed, and the interfaces there that they name.",
 		boolToFloat(s.border.isComplete()))
+	t.Family("rocecn_border_dropped_packets_total", "Packets dropped by the rules of borders in nftables.")
+	for _, drops := range s.border.sortedDrops() {
+		t.Sample(float64(s.border.dropped[drops]), "role", drops.role, "rule", drops.rule)
+	}
 
 	ofRoles := func(name, help string, each func(a *actor, labels ...string)) {
 		t.Family(name, help)
@@ -199,6 +202,19 @@ func (s *server) formatMetrics() []byte {
 	ofSize("rocecn_ingress_flows", "Flows that have a label.", "ingress", flowsSize)
 	ofSize("rocecn_ingress_labels_free", "Flows more that could have a label now.", "ingress", freeSize)
 	ofSize("rocecn_pause_stopped", "Flows and ports that do not run: stopped, held or alarmed.", "pause", stoppedSize)
+	ofTables := func(name, help string, of func(table *roles.Table) int) {
+		ofRoles(name, help, func(a *actor, l ...string) {
+			if tables := a.tables.Load(); tables != nil {
+				for i := range *tables {
+					t.Sample(float64(of(&(*tables)[i])), append(l, "table", (*tables)[i].Name)...)
+				}
+			}
+		})
+	}
+	ofTables("rocecn_role_table_entries", "Entries of a table of the role.",
+		func(table *roles.Table) int { return table.Entries })
+	ofTables("rocecn_role_table_max", "Maximum number of entries of a table of the role.",
+		func(table *roles.Table) int { return table.Max })
 	s.rateMetrics(&t)
 	t.Histograms("rocecn_latency_seconds", "From the time stamp of a packet until its answer was sent.")
 	for _, a := range s.actors {
@@ -263,95 +279,6 @@ func (s *server) formatMetrics() []byte {
 	})
 	return t.Octets
 }
-
-// buildStatus returns the content of /status.
-func (s *server) buildStatus() any {
-	waitsFor := s.findMissing()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	type source struct {
-		Name  string `json:"name"`
-		Type  string `json:"type"`
-		Input string `json:"input"`
-		Up    bool   `json:"up"`
-		N     uint64 `json:"packets"`
-		Lost  uint64 `json:"lost"`
-	}
-	type host struct {
-		Host      netip.Addr `json:"host"`
-		Since     time.Time  `json:"since"`
-		NextProbe *time.Time `json:"next_probe,omitempty"` // absent while the host may still reject a probe
-	}
-	type rejecting struct {
-		Total int    `json:"total"`
-		Hosts []host `json:"hosts"`
-	}
-	type role struct {
-		Name    string   `json:"name"`
-		Sources []string `json:"sources"`
-		Observe []string `json:"observe,omitempty"`
-		Sink    string   `json:"sink,omitempty"`
-		SinkUp  bool     `json:"sink_up"`
-		Pairs   int64    `json:"pairs"`
-		// Unlearned is the number of packets that were not used to learn queue pairs.
-		Unlearned int64             `json:"unlearned,omitempty"`
-		Packets   map[string]uint64 `json:"packets"`
-		Rejecting *rejecting        `json:"rejecting,omitempty"`
-	}
-	answer := struct {
-		Config   string    `json:"config"`
-		Loaded   time.Time `json:"loaded"`
-		Good     bool      `json:"last_reload_successful"`
-		WaitsFor string    `json:"waits_for,omitempty"`
-		Roles    []role    `json:"roles"`
-		Sources  []source  `json:"sources"`
-	}{
-		Config: hideSeeds(string(s.file.octets)), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
-		Roles: []role{}, Sources: []source{}, // an empty list instead of null
-	}
-	s.visitInputs(func(name, kind, input string, up bool, p *part) {
-		one := source{Name: name, Type: kind, Input: input, Up: up}
-		if p != nil {
-			one.N, one.Lost = p.events.Load(), p.lost.Load()
-		}
-		answer.Sources = append(answer.Sources, one)
-	})
-	for _, a := range s.actors {
-		r := role{
-			Name: a.instance.Name, Sources: append([]string{}, a.instance.Agent.Sources...),
-			Observe: a.instance.Agent.Observe, Sink: a.instance.Agent.Sink,
-			SinkUp: a.out != nil && a.out.canSend(), Pairs: a.sizes[pairsSize].Load(),
-			Unlearned: a.sizes[unlearnedSize].Load(),
-			Packets:   map[string]uint64{},
-		}
-		for action := range a.outcomes {
-			if n := s.countOutcome(a, node.Action(action)); n > 0 {
-				r.Packets[outcomes[node.Action(action)]] = n
-			}
-		}
-		if hosts := a.rejecting.Load(); hosts != nil && hosts.total > 0 {
-			r.Rejecting = &rejecting{Total: hosts.total}
-			for _, h := range hosts.listed {
-				one := host{Host: h.Host, Since: h.Since}
-				if !h.NextProbe.IsZero() {
-					one.NextProbe = &h.NextProbe
-				}
-				r.Rejecting.Hosts = append(r.Rejecting.Hosts, one)
-			}
-		}
-		answer.Roles = append(answer.Roles, r)
-	}
-	return answer
-}
-
-// seedValue matches a value of the key seed, in JSON, and in TOML of any notation.
-var seedValue = regexp.MustCompile(`(?s)(\bseed["']?\s*[=:]\s*)(` +
-	`"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
-	`[^\s,}\]#]+)`)
-
-// hideSeeds returns the text of a configuration without the values of its seeds, which are secret: they determine the
-// flow labels of Fast CNPs, and the hashes of tables.
-func hideSeeds(config string) string { return seedValue.ReplaceAllString(config, `${1}"(hidden)"`) }
 
 // logStatus logs the state of sources, roles and sinks.
 func (s *server) logStatus() {

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -19,6 +20,38 @@ type borderState struct {
 	generation uint32 // generation of the rules when the listing was verified
 	listing    string // output of listTables for this generation
 	checkedAt  time.Time
+
+	roles   []string               // roles of tables
+	dropped map[borderDrops]uint64 // packets dropped by rules that were replaced, and by the present ones as last read
+	present map[borderDrops]uint64 // part of dropped by the present rules
+}
+
+// borderDrops are the packets dropped by rules of a border, as named by their comment.
+type borderDrops struct{ role, rule string }
+
+// readDrops reads the counters of the present rules. Rules that replace others begin at 0.
+func (b *borderState) readDrops() {
+	present := map[borderDrops]uint64{}
+	for i, table := range b.tables {
+		counts, err := b.kernel.Counters(table)
+		if err != nil {
+			return
+		}
+		for comment, n := range counts {
+			rule := strings.ReplaceAll(strings.ToLower(comment), " ", "_")
+			present[borderDrops{b.roles[i], rule}] += n
+		}
+	}
+	dropped := map[borderDrops]uint64{}
+	maps.Copy(dropped, b.dropped)
+	for drops, n := range present {
+		before := b.present[drops]
+		if n < before { // the rule was replaced
+			before = 0
+		}
+		dropped[drops] += n - before
+	}
+	b.dropped, b.present = dropped, present
 }
 
 // isComplete reports whether the rules of all borders are in force.
@@ -45,8 +78,12 @@ func (s *server) installBorder(f *file) error {
 	}
 	before := s.border.tables
 	s.mu.Lock()
-	s.border.tables = rules.tables
+	s.border.tables, s.border.roles = rules.tables, nil
+	for _, r := range f.listBorders() {
+		s.border.roles = append(s.border.roles, r.Name)
+	}
 	s.mu.Unlock()
+	s.readDrops()
 	for _, table := range rules.tables {
 		s.log.Info("border: the rules of table inet " + table + " are installed")
 	}
@@ -78,10 +115,14 @@ func (s *server) applyBorderRules(f *file) (rules borderRules, err error) {
 	if err != nil {
 		return rules, err
 	}
+	s.readDrops()
 	if _, err = runNFT(rules.text, "-f", "-"); err != nil {
 		return rules, err
 	}
 	b.generation, b.listing = before, ""
+	s.mu.Lock()
+	b.present = nil
+	s.mu.Unlock()
 	listing, err := listTables(rules.tables)
 	if err != nil {
 		return rules, nil
@@ -119,6 +160,15 @@ func (b *borderState) hasChanged() bool {
 	return false
 }
 
+// readDrops reads the counters of the border's rules.
+func (s *server) readDrops() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.border.tables != nil && s.border.kernel != nil {
+		s.border.readDrops()
+	}
+}
+
 // describeMissingInterfaces returns the missing interfaces of borders, or "".
 func (f *file) describeMissingInterfaces() string {
 	if err := errors.Join(f.missingBorderInterfaces()...); err != nil {
@@ -135,6 +185,7 @@ func (s *server) maintainBorder(now time.Time) {
 		return
 	}
 	b.checkedAt = now
+	s.readDrops()
 	defer s.keepWatchdogFed()()
 	lacks := s.file.describeMissingInterfaces()
 	if b.hasChanged() { // such as by another agent with borders

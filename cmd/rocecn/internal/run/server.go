@@ -30,10 +30,11 @@ type server struct {
 	wake    chan struct{} // wakes run when a worker has ended
 	lines   *bufio.Writer // decisions as play prints them, or nil to log them
 
-	decisions int // decisions logged per second; set while no worker runs
-	notify    notifier
-	failed    atomic.Bool // a capture could not be read to its end
-	ready     bool        // READY=1 has been sent to systemd
+	budget lineBudget // of the lines about decisions
+	debug  bool       // each decision is logged; set while no worker runs
+	notify notifier
+	failed atomic.Bool // a capture could not be read to its end
+	ready  bool        // READY=1 has been sent to systemd
 
 	stopDevices func() // ends the polling of RDMA devices
 
@@ -121,10 +122,11 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 			file.startFile()
 		}
 	}
-	s.decisions = f.agent.decisionLimit()
+	s.budget.setLimit(f.agent.decisionLimit())
 	if s.stderr != nil {
 		s.log = newLogger(&f.agent, s.stderr)
 	}
+	s.debug = s.log.Enabled(context.Background(), slog.LevelDebug)
 	for _, c := range changes {
 		a := c.actor
 		a.instance, a.live = c.in, false
@@ -133,8 +135,8 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 		s.assignOutlet(a, oldLimits)
 	}
 	for _, a := range oldActors {
-		if !slices.Contains(s.actors, a) && a.out != nil {
-			a.out.close()
+		if !slices.Contains(s.actors, a) {
+			a.close()
 		}
 	}
 	for _, name := range sortedKeys(f.sources) {
@@ -283,9 +285,7 @@ func (s *server) close() {
 		p.close()
 	}
 	for _, a := range s.actors {
-		if a.out != nil {
-			a.out.close()
-		}
+		a.close()
 	}
 	for _, file := range s.files {
 		file.Close()

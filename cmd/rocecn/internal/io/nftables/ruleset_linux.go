@@ -1,4 +1,4 @@
-// Package nftables detects changes of the nftables rules.
+// Package nftables detects changes of the nftables rules, and reads their counters.
 package nftables
 
 import (

@@ -1,0 +1,233 @@
+package run
+
+import (
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+const (
+	// maxSeenFlows and maxSeenSenders are the sizes of the tables. In a full table a new entry evicts the one that was
+	// used longest ago.
+	maxSeenFlows, maxSeenSenders = 1024, 256
+	// maxListedFlows is the number of flows in /status: those with the latest decisions.
+	maxListedFlows = 64
+)
+
+// seenTables have the flows and the senders that the decisions of a role were about, each with the number of decisions.
+type seenTables struct {
+	flows, senders flowtable.Table[flowtable.Key, seenEntry]
+	flow, sender   uint32 // ids of the entries of the last decision
+	forgotten      struct{ flows, senders uint64 }
+	changed        bool                       // since the last list
+	lastGroups     [digestSlots]flowtable.Key // of decisions that are not recorded by flow, by group of the digest
+}
+
+// A seenEntry counts the decisions about a flow or a sender.
+type seenEntry struct {
+	counts  decisionCounts
+	recent  [digestSlots]uint64 // decisions since the last line of each group of the digest
+	to      netip.Addr          // destination of the last notification
+	reason  node.Reason         // reason of the last decision that had one
+	kind    message.Kind        // kind of the last notification
+	level   uint8               // congestion level of the last packet, or roles.UnknownLevel
+	deep    bool                // depth is known
+	depth   uint64              // queue depth at the last packet in octets
+	updated time.Time
+}
+
+// decisionCounts are numbers of decisions.
+type decisionCounts struct {
+	Sent     uint64 `json:"sent,omitempty"`     // notifications
+	Marked   uint64 `json:"marked,omitempty"`   // packets that were only to be marked
+	Accepted uint64 `json:"accepted,omitempty"` // notifications from others
+	Dropped  uint64 `json:"dropped,omitempty"`
+	Limited  uint64 `json:"limited,omitempty"` // withheld by a limit
+	Refused  uint64 `json:"refused,omitempty"` // rejected for any other reason
+}
+
+// add counts a decision.
+func (c *decisionCounts) add(d *node.Decision) {
+	switch {
+	case d.Reason == node.ReasonLimited:
+		c.Limited++
+	case d.Action == node.ActionSent:
+		c.Sent++
+	case d.Action == node.ActionMarked:
+		c.Marked++
+	case d.Action == node.ActionAccepted:
+		c.Accepted++
+	case d.Action == node.ActionDropped:
+		c.Dropped++
+	default:
+		c.Refused++
+	}
+}
+
+// senderOnly in Key.QP marks the key of a sender without a flow.
+const senderOnly = 1 << 29
+
+// keysOf returns the keys of the flow and the sender of a decision, as far as they are known. The source of a rejected
+// message counts as the sender.
+func keysOf(d *node.Decision) (flow, sender flowtable.Key) {
+	src := d.Flow.Src
+	if !src.IsValid() {
+		src = d.From
+	}
+	sender = flowtable.KeyOf(src, netip.Addr{}, 0, d.Flow.Domain)
+	sender.QP |= senderOnly
+	if !d.Flow.Dst.IsValid() {
+		return sender, sender
+	}
+	return flowtable.KeyOf(src, d.Flow.Dst, d.Flow.DestQP, d.Flow.Domain), sender
+}
+
+// flowOf returns the flow of a key. Its Dst is the zero Addr if only the sender is known.
+func flowOf(k *flowtable.Key) rocev2.FlowKey {
+	f := k.FlowKey()
+	if k.QP&senderOnly != 0 {
+		f.Dst = netip.Addr{}
+	}
+	if f.Src == netip.IPv6Unspecified() {
+		f.Src = netip.Addr{}
+	}
+	return f
+}
+
+// record counts a decision of a group of the digest about a packet with this level and depth.
+func (s *seenTables) record(group int, d *node.Decision, level uint8, depth uint64, deep bool, now time.Time) {
+	flow, sender := keysOf(d)
+	switch d.Action {
+	case node.ActionForwarded, node.ActionLearned, node.ActionPassed: // about too many flows to keep all of them
+		if group < digestSlots {
+			s.lastGroups[group] = flow
+		}
+		return
+	}
+	s.flow = findSeen(&s.flows, &flow, s.flow, maxSeenFlows, &s.forgotten.flows)
+	s.sender = findSeen(&s.senders, &sender, s.sender, maxSeenSenders, &s.forgotten.senders)
+	s.changed = true
+	for _, e := range [...]*seenEntry{s.flows.Value(s.flow), s.senders.Value(s.sender)} {
+		e.counts.add(d)
+		if d.To.IsValid() {
+			e.to, e.kind = d.To, d.Message
+		}
+		if d.Reason != node.NoReason {
+			e.reason = d.Reason
+		}
+		e.level, e.depth, e.deep, e.updated = level, depth, deep, now
+		if group < digestSlots {
+			e.recent[group]++
+		}
+	}
+}
+
+// findSeen returns the id of an entry, which it adds if it is new. last is the id of the entry that was used last.
+func findSeen(t *flowtable.Table[flowtable.Key, seenEntry], k *flowtable.Key, last uint32, most int,
+	forgotten *uint64) uint32 {
+	if t.Holds(last) && *t.Key(last) == *k {
+		return last
+	}
+	if t.Len() == 0 && t.Full() { // the zero Table
+		*t = flowtable.New[flowtable.Key, seenEntry](most, true, (*flowtable.Key).Hash)
+	}
+	hash := k.Hash(t.Seed)
+	if _, id := t.Find(k, hash); id != 0 {
+		t.Renew(id, 0)
+		return id
+	}
+	if t.Full() {
+		*forgotten++
+	}
+	return t.AddOrEvict(k, hash)
+}
+
+// topFlow returns the attributes of the flow with most decisions of a group since its last line, and starts again. For
+// groups with an action that is not recorded by flow it is the flow of the last decision.
+func (s *seenTables) topFlow(group int) (attrs []slog.Attr) {
+	if group >= digestSlots {
+		return nil
+	}
+	var top *seenEntry
+	flow, n := s.lastGroups[group], uint64(0)
+	for id := range s.flows.All() {
+		e := s.flows.Value(id)
+		if e.recent[group] > n {
+			top, flow, n = e, *s.flows.Key(id), e.recent[group]
+		}
+		e.recent[group] = 0
+	}
+	attrs = flowAttrs(flowOf(&flow))
+	if top == nil {
+		return attrs
+	}
+	attrs = append(attrs, slog.Uint64("flow_count", n))
+	if top.to.IsValid() {
+		attrs = append(attrs, slog.String("to", top.to.String()))
+	}
+	if top.level != roles.UnknownLevel {
+		attrs = append(attrs, slog.Uint64("level", uint64(top.level)))
+	}
+	if top.deep {
+		attrs = append(attrs, slog.Uint64("depth", top.depth))
+	}
+	return attrs
+}
+
+// flowAttrs returns the attributes of a flow as far as it is known.
+func flowAttrs(f rocev2.FlowKey) (attrs []slog.Attr) {
+	if f.Src.IsValid() {
+		attrs = append(attrs, slog.String("src", f.Src.String()))
+	}
+	if f.Dst.IsValid() {
+		attrs = append(attrs, slog.String("dst", f.Dst.String()))
+	}
+	if f.DestQP != 0 {
+		attrs = append(attrs, slog.Uint64("dest_qp", uint64(f.DestQP)))
+	}
+	return attrs
+}
+
+// list returns the latest flows and senders as /status has them.
+func (s *seenTables) list() *seenStatus {
+	s.changed = false
+	return &seenStatus{
+		flows:   flowList{s.flows.Len(), s.forgotten.flows, listEntries(&s.flows, maxListedFlows)},
+		senders: flowList{s.senders.Len(), s.forgotten.senders, listEntries(&s.senders, maxSeenSenders)},
+	}
+}
+
+// seenStatus is the part of seenTables that /status lists.
+type seenStatus struct{ flows, senders flowList }
+
+// listEntries returns up to most entries, the latest first.
+func listEntries(t *flowtable.Table[flowtable.Key, seenEntry], most int) []flowStatus {
+	all := make([]flowStatus, 0, t.Len())
+	for id := range t.All() {
+		e := t.Value(id)
+		f := flowOf(t.Key(id))
+		one := flowStatus{
+			Src: f.Src, Dst: f.Dst, DestQP: f.DestQP, Domain: t.Key(id).Domain, decisionCounts: e.counts,
+			Reason: e.reason.String(), To: e.to, Last: e.updated,
+		}
+		if e.to.IsValid() {
+			one.Kind = e.kind.String()
+		}
+		if level := e.level; level != roles.UnknownLevel {
+			one.Level = &level
+		}
+		if depth := e.depth; e.deep {
+			one.Depth = &depth
+		}
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(a, b flowStatus) int { return b.Last.Compare(a.Last) })
+	return all[:min(len(all), most)]
+}

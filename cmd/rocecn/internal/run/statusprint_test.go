@@ -1,0 +1,118 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// The status as text has everything that an operator asks for, in 80 columns.
+func TestFormatStatus(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.Local)
+	long := netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666")
+	level, depth, probe := uint8(3), uint64(70000), now.Add(4*time.Second)
+	s := &agentStatus{
+		Loaded: now.Add(-time.Hour), Good: true,
+		Roles: []roleStatus{{
+			Name: "switch", Sources: []string{"queues"}, Observe: []string{"rejections"}, Sink: "net",
+			Packets: map[string]uint64{"sent": 1200, "refused": 34}, Sent: map[string]uint64{"fastcnp": 1200},
+			Refused: map[string]uint64{"limited": 30, "not_capable": 4},
+			Tables:  []roles.Table{{Name: "rejecting", Entries: 1, Max: 16384}},
+			Rejecting: &rejectingStatus{Total: 1, Hosts: []rejectingHostStatus{
+				{Host: long, Since: now.Add(-time.Minute), NextProbe: &probe}}},
+			Senders: &flowList{Total: 300, Forgotten: 5, Listed: []flowStatus{
+				{Src: long, decisionCounts: decisionCounts{Sent: 1200, Limited: 30, Refused: 4}, Last: now}}},
+			Flows: &flowList{Total: 1, Listed: []flowStatus{{Src: long, Dst: long.Next(), DestQP: 1<<24 - 1,
+				decisionCounts: decisionCounts{Sent: 1200, Limited: 30}, Kind: "fastcnp", To: long,
+				Reason: "limited", Level: &level, Depth: &depth, Last: now.Add(-2 * time.Second)}}},
+		}},
+		Sources: []sourceStatus{{Name: "queues", Type: "qdisc", Input: "eth0", Up: true, N: 1234567}},
+		Sinks: []sinkStatus{{Name: "net", Role: "switch", Up: true, N: 1100,
+			Errors: map[string]uint64{"limited": 100}}},
+	}
+	require.Equal(t, `agent at [::1]:9479: ready
+configuration loaded 1h0m0s ago
+
+role switch, from queues, rejections
+  packets: refused 34, sent 1,200
+  sent: fastcnp 1,200
+  rejected: limited 30, not_capable 4
+  sink net: up, sent 1,100
+  not sent: limited 100
+  tables: rejecting 1 of 16,384
+  senders, the latest first: 300, and 5 forgotten
+    2001:db8:1111:2222:3333:4444:5555:6666
+      notified 1,200, limited 30, rejected 4, 0s ago
+    299 more; /status lists 1
+  flows, the latest first: 1
+    2001:db8:1111:2222:3333:4444:5555:6666 >
+      2001:db8:1111:2222:3333:4444:5555:6667 qp 16777215
+      notified 1,200, limited 30, by fastcnp to
+        2001:db8:1111:2222:3333:4444:5555:6666, last reason limited, level 3,
+        depth 70,000, 2s ago
+  hosts that reject Fast CNPs: 1
+    2001:db8:1111:2222:3333:4444:5555:6666: since 11:59:00, next probe in 4s
+
+sources
+  queues (qdisc, eth0): up, packets 1,234,567, lost 0
+`, formatStatus(s, "[::1]:9479", now))
+
+	s.WaitsFor, s.Good = strings.Repeat("source.queues: eth0 ", 9), false
+	s.Roles[0].Name = "switch\x1b[31m"
+	for line := range strings.Lines(formatStatus(s, "[::1]:9479", now)) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), statusWidth, line)
+		require.NotContains(t, line, "\x1b")
+	}
+}
+
+// The command status asks the address that it is given, and reports answers that are no status.
+func TestStatus(t *testing.T) {
+	run := func(args ...string) (status int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		status = Status(t.Context(), args, nil, &out, &errs)
+		return status, out.String(), errs.String()
+	}
+	s, a, _ := logging(t, "")
+	a.handleDecision(aboutFlow(1, 0, 1, 17), nil, false)
+	s.file.agent.HTTP = "given"
+	a.updateSizes(time.Now())
+	answer := wiretest.Must(json.Marshal(s.buildStatus()))(t)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write(answer)
+	}))
+	defer agent.Close()
+	address := strings.TrimPrefix(agent.URL, "http://")
+	status, stdout, stderr := run(address)
+	require.Zero(t, status, stderr)
+	require.Contains(t, stdout, "\nrole switch, from in\n")
+	require.Contains(t, stdout, "2001:db8:1::1 > 2001:db8:4::e qp 17\n")
+
+	answer = []byte("<html>")
+	status, _, stderr = run(address)
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "the answer is no status of an agent")
+	agent.Config.Handler = http.NotFoundHandler()
+	status, _, stderr = run(address)
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "the answer is 404 Not Found: want the key http of an agent")
+	status, _, stderr = run("a b")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "want an address and a port")
+	status, _, _ = run("a", "b")
+	require.Equal(t, 2, status)
+}
