@@ -27,9 +27,9 @@ type Config struct {
 	// Tunnels includes packets that may carry RoCEv2 in a tunnel: IP in IP, GRE, VXLAN, Geneve.
 	Tunnels bool
 	// Ring is the size in bytes of the buffer of unread packets, rounded up to a power of two; 0 stands for 4 MiB,
-	// about 7,500 packets.
+	// about 3,200 packets.
 	Ring uint32
 }
 
-// Snap is the largest number of bytes reported of a packet.
-const Snap = 512
+// Snap is the largest number of bytes reported of a packet: as many as the longest proxy message could carry.
+const Snap = 1280

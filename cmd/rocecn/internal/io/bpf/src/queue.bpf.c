@@ -19,7 +19,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum {
-	SNAP = 512,	     /* octets of a packet, from its IP header on */
+	SNAP = 1280,	     /* octets of a packet, from its IP header on */
 	MAX_INTERFACES = 1024,
 	MAX_FLOWS = 1 << 16,
 	RING = 4 << 20,

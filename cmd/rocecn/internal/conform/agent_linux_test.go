@@ -1,0 +1,301 @@
+package conform
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	agent "github.com/rocecn/rocecn/cmd/rocecn/internal/run"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+const isAgent = "ROCECN_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isAgent) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	os.Exit(agent.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func init() { runtime.LockOSThread() } // hosts are threads other than the main thread
+
+// startAgent starts rocecn run on a host, and waits until it is ready.
+func startAgent(t *testing.T, h *wiretest.Host, config string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent.toml")
+	require.NoError(t, os.WriteFile(file, []byte("[agent]\nlog = { decisions = 0 }\n"+config), 0o600))
+	cmd := exec.Command(wiretest.Must(os.Executable())(t), "-config", file)
+	cmd.Env = append(os.Environ(), isAgent+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr := wiretest.Must(cmd.StderrPipe())(t)
+	h.Do(t, cmd.Start)
+	var mu sync.Mutex
+	var output bytes.Buffer
+	ready, ended := make(chan bool, 1), make(chan bool)
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			mu.Lock()
+			fmt.Fprintln(&output, lines.Text())
+			mu.Unlock()
+			if strings.Contains(lines.Text(), "msg=ready") {
+				ready <- true
+			}
+		}
+		cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Log(output.String())
+		}
+	})
+	select {
+	case <-ready:
+	case <-ended:
+		t.Fatal("the agent ended: " + output.String())
+	}
+}
+
+// A bench is a tester and a device, joined by ports for senders, receivers and control.
+type bench struct{ tester, device *wiretest.Host }
+
+// newBench joins a tester to a device that routes. The prefixes of senders and receivers are routed to the tester,
+// which has no addresses in its kernel.
+func newBench(t *testing.T) bench {
+	t.Helper()
+	b := bench{wiretest.NewHost(t, "t"), wiretest.NewHost(t, "d")}
+	b.tester.Do(t, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	})
+	for i, name := range []string{"t0", "t1", "t2"} {
+		wiretest.Link(t, wiretest.End{Host: b.tester, Device: name}, wiretest.End{Host: b.device,
+			Device:    fmt.Sprintf("d%d", i),
+			Addresses: []string{fmt.Sprintf("2001:db8:%d::1/64", i+1), fmt.Sprintf("10.0.%d.1/24", i+1)}})
+	}
+	b.device.Do(t, func() error {
+		for _, file := range []string{"ipv6/conf/all/forwarding", "ipv4/ip_forward"} {
+			if err := os.WriteFile("/proc/sys/net/"+file, []byte("1"), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.device.Run(t, `addr add 2001:db8:ffff::5/128 dev lo
+route add 2001:db8:a::/48 via 2001:db8:1::a
+route add 2001:db8:f::/48 via 2001:db8:2::b
+route add 10.10.0.0/16 via 10.0.1.10
+route add 10.15.0.0/16 via 10.0.2.11
+`, "ip", "-batch", "-")
+	for _, h := range []*wiretest.Host{b.tester, b.device} {
+		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	return b
+}
+
+// slow gives the port to the receivers a rate that the tester exceeds.
+func (b bench) slow(t *testing.T) {
+	t.Helper()
+	out, err := b.device.TryRun("", wiretest.Tool(t, "tc"), "qdisc", "replace", "dev", "d1", "root", "tbf", "rate",
+		"10mbit", "burst", "5000", "limit", "60000")
+	if err != nil {
+		wiretest.NotInKernel(t, "CONFIG_NET_SCH_TBF", out)
+	}
+}
+
+// ports are the tables of the profile that describe the bench.
+const benchPorts = `
+[[port]]
+interface = "t0"
+side = "sender"
+address = "2001:db8:1::a"
+[[port]]
+interface = "t1"
+side = "receiver"
+address = "2001:db8:2::b"
+[[port]]
+interface = "t2"
+side = "control"
+address = "2001:db8:3::9"
+`
+
+// conform runs the suite on the bench, and returns the results by case and the exit status. tshark reads each capture.
+func (b bench) conform(t *testing.T, profile string, args ...string) (results map[string]result, status int) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "profile.toml")
+	require.NoError(t, os.WriteFile(file, []byte(profile), 0o600))
+	var out, messages bytes.Buffer
+	args = append([]string{"-profile", file, "-json", "-capture", dir}, args...)
+	b.tester.Do(t, func() error {
+		status = Run(t.Context(), args, nil, &out, &messages)
+		return nil
+	})
+	require.Empty(t, messages.String())
+	results = map[string]result{}
+	for line := range strings.Lines(out.String()) {
+		var r result
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		if r.Case != "" {
+			results[r.Case] = r
+			t.Logf("%s %s %s: %s (%.1f s)", r.Case, r.Level, r.Verdict, r.Seen, r.Seconds)
+		}
+	}
+	checkCaptures(t, dir, results)
+	return results, status
+}
+
+// checkCaptures requires that tshark finds nothing malformed in the captures, and that each packet has the id of the
+// case in its comment.
+func checkCaptures(t *testing.T, dir string, results map[string]result) {
+	t.Helper()
+	tshark := wiretest.Tool(t, "tshark")
+	merged := filepath.Join(dir, "all.pcapng")
+	args := []string{"-a", "-w", merged}
+	packets := 0
+	for id, r := range results {
+		if r.Capture != "" {
+			require.Equal(t, id+".pcapng", r.Capture)
+			args = append(args, filepath.Join(dir, r.Capture))
+			packets++
+		}
+	}
+	require.Positive(t, packets)
+	require.NoError(t, exec.Command(wiretest.Tool(t, "mergecap"), args...).Run())
+	cmd := exec.Command(tshark, "-n", "-r", merged, "-T", "fields", "-e", "frame.comment", "-e", "_ws.malformed",
+		"-o", "infiniband.rroce.port:4791")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "WIRESHARK_CONFIG_DIR="+dir)
+	text, err := cmd.Output()
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		comment, malformed, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		id, direction, _ := strings.Cut(comment, " ")
+		require.Contains(t, results, id)
+		require.Contains(t, []string{"sent", "received"}, direction)
+		require.Empty(t, malformed, comment)
+	}
+}
+
+const switchAgent = `
+[source.queues]
+type = "qdisc"
+interfaces = ["d1"]
+levels = [5000, 15_000, 30_000]
+tunnels = true
+[source.rejections]
+type = "icmpv6"
+listen = ["2001:db8:ffff::5"]
+[sink.net]
+type = "raw"
+per_second = 20_000
+[role.switch]
+enabled = true
+sources = ["queues"]
+observe = ["rejections"]
+sink = "net"
+self = ["2001:db8:ffff::5"]
+methods = [
+	{ senders = "2001:db8:a:1::/64", method = "fastcnp" }, { senders = "2001:db8:a:2::/64", method = "ppfc" },
+	{ senders = "2001:db8:a:3::/64", method = "proxy" }, { senders = "2001:db8:a:4::/64", method = "fcn" },
+]
+proxies = [{ senders = "::/0", proxy = "2001:db8:3::9" }]
+pe = ["2001:db8:a:5::/64"]
+ppfc = { alarm = 1, hold = 2, stop = 3 }
+per_flow = "20ms"
+probe = "1h"
+marking = "elsewhere"
+`
+
+const switchProfile = `
+[device]
+name = "rocecn run"
+role = "switch"
+addresses = ["2001:db8:ffff::5", "2001:db8:1::1", "2001:db8:2::1", "2001:db8:3::1"]
+supports = ["option1", "option2", "fcn", "proxy", "ipv4", "ipv6", "ppfc-stop", "ppfc-resume", "ppfc-alarm",
+	"ppfc-hold", "levels", "icmpv6-learning"]
+[device.limits]
+per_flow = "20ms"
+total = 20_000
+[hosts]
+sender = ["2001:db8:a:1::/64", "2001:db8:a:2::/64", "2001:db8:a:3::/64", "2001:db8:a:4::/64", "10.10.0.0/16"]
+receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
+pe = ["2001:db8:a:5::1"]
+[congestion]
+by = "overload"
+rate = "20M"
+for = "1500ms"
+[time]
+case = "10s"
+settle = "250ms"
+` + benchPorts
+
+// notPassed fails the test for each result that neither passes nor is in allowed, with the reason for which it does not
+// apply.
+func notPassed(t *testing.T, results map[string]result, allowed map[string]string) {
+	t.Helper()
+	for id, r := range results {
+		reason, ok := allowed[id]
+		switch {
+		case ok && (r.Verdict != notApplicable || !strings.Contains(r.Seen, reason)):
+			t.Errorf("%s: %s, %s: want not_applicable, %s", id, r.Verdict, r.Seen, reason)
+		case !ok && r.Verdict != pass:
+			t.Errorf("%s: %s: expected %s, seen %s", id, r.Verdict, r.Expected, r.Seen)
+		}
+	}
+}
+
+// Each case of the switch passes with rocecn run in user space.
+func TestSwitchAgent(t *testing.T) {
+	b := newBench(t)
+	b.slow(t)
+	startAgent(t, b.device, switchAgent)
+	results, status := b.conform(t, switchProfile)
+	notPassed(t, results, map[string]string{
+		"F14.1": `lacks "mark"`, "F34.2": `lacks "ioam"`, "F42.1": `has "option1"`, "W33.1": "does not use this option",
+	})
+	require.Equal(t, 0, status)
+}
+
+// Each case of the switch that is about Fast CNPs passes with rocecn run in the kernel, which also marks.
+func TestSwitchKernel(t *testing.T) {
+	b := newBench(t)
+	b.slow(t)
+	config := strings.NewReplacer("tunnels = true\n", "", "sink = \"net\"\n", "mode = \"kernel\"\n",
+		`, { senders = "2001:db8:a:2::/64", method = "ppfc" }`, "", "enabled = true", "enabled = true\n"+
+			`capable = [{ senders = "2001:db8:a:9::/64", capable = "yes" }]`,
+		"ppfc = { alarm = 1, hold = 2, stop = 3 }\n", "", "marking = \"elsewhere\"\n", "").Replace(switchAgent)
+	i, j := strings.Index(config, "methods = "), strings.Index(config, "per_flow = ")
+	config = config[:i] + `methods = [{ senders = "2001:db8:a::/48", method = "fastcnp" }]` + "\n" + config[j:]
+	i, j = strings.Index(config, "[sink.net]"), strings.Index(config, "[role.switch]")
+	startAgent(t, b.device, config[:i]+config[j:])
+	i, j = strings.Index(switchProfile, "supports = "), strings.Index(switchProfile, "[device.limits]")
+	profile := switchProfile[:i] + `supports = ["option1", "ipv4", "ipv6", "mark", "icmpv6-learning"]` + "\n" +
+		switchProfile[j:]
+	profile = strings.Replace(profile, "pe = ", "capable = [\"2001:db8:a:9::/64\"]\npe = ", 1)
+	results, status := b.conform(t, profile)
+	allowed := map[string]string{"F42.1": `has "option1"`}
+	for id, r := range results {
+		if r.Verdict == notApplicable && strings.HasPrefix(r.Seen, "device.supports lacks ") {
+			allowed[id] = "device.supports lacks "
+		}
+	}
+	require.Greater(t, len(results)-len(allowed), 30)
+	notPassed(t, results, allowed)
+	require.Equal(t, 0, status)
+}

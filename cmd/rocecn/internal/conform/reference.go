@@ -1,0 +1,97 @@
+package conform
+
+import (
+	"fmt"
+	"strings"
+)
+
+// reference returns a commented profile for a role, or for each role.
+func reference(role string) string {
+	if role != "" {
+		return referenceOf(role)
+	}
+	var all []string
+	for _, name := range roleNames {
+		all = append(all, referenceOf(name))
+	}
+	return strings.Join(all, "\n")
+}
+
+const referenceHead = `# Profile of rocecn conform for the role %s.
+[device]
+name = "my device"                                  # as the report names it
+role = "%s"
+addresses = ["2001:db8:ffff::5", "2001:db8:1::1"%s] # from which it sends, and those on the links to the tester
+supports = [%s]
+#   of %s
+`
+
+// referenceOf returns a commented profile for a role.
+func referenceOf(role string) string {
+	r := roles[role]
+	second := ""
+	if r.forwards {
+		second = `, "2001:db8:2::1"`
+	}
+	var quotedWords []string
+	for _, w := range r.supports {
+		quotedWords = append(quotedWords, fmt.Sprintf("%q", w))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, referenceHead, role, role, second, strings.Join(quotedWords, ", "), strings.Join(abilities, ", "))
+	b.WriteString(referenceText[role])
+	b.WriteString(referenceTail)
+	return b.String()
+}
+
+const referenceTail = `
+# [code_points]                                     # as the device is configured
+# option_types = [158]                              # one for both options, or two
+# fcn_port = 1021
+# proxy_port = 1022
+# vxlan_ports = [4789]
+# ioam_namespaces = []                              # in these traces the device adds its own record
+
+[time]
+case = "10s"                                        # the longest time of a case
+settle = "1s"                                       # for the last answers of the device
+`
+
+const referencePorts = `
+[[port]]                                            # an interface of the tester
+interface = "eth1"
+side = "sender"                                     # the hosts that the tester plays there
+address = "2001:db8:1::a"                           # the tester's own, for neighbour discovery
+# mac = "02:00:00:00:00:01"                         # that of the interface by default
+# neighbour_mac = "02:00:00:00:00:02"               # the device; found by neighbour discovery by default
+# vlan = 0
+
+[[port]]
+interface = "eth2"
+side = "receiver"
+address = "2001:db8:2::b"
+`
+
+const referenceHosts = `
+[hosts]                                             # addresses that the device reaches by these ports
+sender = ["2001:db8:1::/64"]
+receiver = ["2001:db8:2::/64"]
+# capable = ["2001:db8:1:1::/64"]                   # senders that the device knows to understand Fast CNPs
+# pe = ["2001:db8:1::5"]                            # ingress PEs that the tester plays
+`
+
+// referenceText has the part between the device and the code points, by role.
+var referenceText = map[string]string{
+	"switch": `
+# [device.limits]                                   # as configured; absent: cases about pace do not apply
+# per_flow = "1ms"
+# total = 1000                                      # notifications a second
+` + referencePorts + referenceHosts + `
+[congestion]
+by = "overload"                                     # overload, command, or none
+rate = "20M"                                        # bits a second towards the receivers: more than their port takes
+for = "2s"                                          # at most 10s
+# start = ["/usr/local/bin/congest", "on"]          # for command: program and arguments, run without a shell
+# stop = ["/usr/local/bin/congest", "off"]
+`,
+}

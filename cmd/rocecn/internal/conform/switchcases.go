@@ -1,0 +1,986 @@
+package conform
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// switchCases are the cases of a congested switch. The tester is the senders, the receivers, the proxy and the ingress
+// PE around it.
+func switchCases() []testCase {
+	fast, ppfc, proxy, fcn := []string{"option1"}, []string{"ppfc-stop"}, []string{"proxy"}, []string{"fcn"}
+	return []testCase{
+		{"F01.1", must, "FAST 1, 3", "the congested switch itself notifies the sender by a Fast CNP", fast, nil,
+			arrives(kindFastCNP, plain)},
+		{"F02.1", must, "FAST 3", "UDP destination port 4791 alone identifies RoCEv2: any source port is notified, " +
+			"another destination port is not", fast, nil, otherPorts},
+		{"F03.1", must, "FAST 3", "data is forwarded with its octets unchanged, except ECN and hop limit", nil, nil,
+			forwardsUnchanged},
+		{"F04.1", must, "FAST 3", "packets with extended headers after the BTH are notified as those without", fast,
+			nil, extendedHeaders},
+		{"F05.1", must, "FAST 3", "all 24 bits of the destination queue pair are copied", fast, nil,
+			notified(kindFastCNP, changed(true, func(i int, s *stream) { s.destQP = 0xFF8000 + s.destQP&0xFFF }),
+				checkDestQP)},
+		{"F07.1", must, "FAST 3, IBTA A17", "a Fast CNP has the BTH of a CNP and 16 octets of zero", fast, nil,
+			fastCNPAbout(checkCNPHeader)},
+		{"F07.2", must, "FAST 3, IBTA A17", "the ICRC of a Fast CNP covers the packet as sent", fast, nil,
+			fastCNPAbout(checkICRC)},
+		{"F07.3", must, "FAST 3", "a Fast CNP is sent to UDP port 4791", fast, nil, fastCNPAbout(checkUDP)},
+		{"F08.1", must, "FAST 3", "Fast CNP is only for IPv6: IPv4 packets cause none", []string{"option1", "ipv4"},
+			nil,
+			quiet(kindFastCNP, []kind{kindFastCNP}, false, func(*trial, int, *stream) {})},
+		{"F13.1", must, "FAST 4", "the Fast CNP leaves on the side of the sender, and on no other", fast, nil,
+			fastCNPAbout(checkSide("sender"))},
+		{"F13.2", must, "FAST 4", "acknowledgements cause no notification", fast, nil,
+			quiet(kindFastCNP, anyKind, true, func(_ *trial, _ int, s *stream) {
+				s.opcode, s.headers = 0x11, []byte{0x1F, 0, 0, 1}
+			})},
+		{"F14.1", may, "FAST 4", "data of a sender of unknown capability is also marked", []string{"option1", "mark"},
+			[]string{"F15"}, marksUnknown},
+		{"F14.2", must, "FAST 4, RFC 3168", "a Not-ECT packet is never marked", fast, nil, notMarked(
+			changed(true, func(_ int, s *stream) { s.class = 0 }))},
+		{"F16.1", must, "FAST 4", "data of a sender that is known to understand Fast CNP is not marked as well", fast,
+			nil, notMarked(capableFlows)},
+		{"F17.1", should, "FAST 4", "two ICMPv6 errors of a host about Fast CNPs stop further Fast CNPs to it",
+			[]string{"option1", "icmpv6-learning"}, nil, learnsRejection},
+		{"F17.2", should, "FAST 4", "ICMPv6 errors that quote no Fast CNP of the switch change nothing",
+			[]string{"option1", "icmpv6-learning"}, nil, ignoresForgedRejection},
+		{"F18.1", must, "FAST 4", "the source of a Fast CNP is an address of the switch", fast, nil,
+			fastCNPAbout(checkSource)},
+		{"F19.1", must, "FAST 4", "the destination of a Fast CNP is the source of the congested packet", fast, nil,
+			fastCNPAbout(checkDestination)},
+		{"F23.1", must, "FAST 4", "the destination queue pair is copied from the congested packet", fast, nil,
+			fastCNPAbout(checkDestQP)},
+		{"F24.1", must, "FAST 4", "a Fast CNP has one Destination Options header with one option, and no other header",
+			fast, nil, fastCNPAbout(checkHeaders)},
+		{"F25.1", must, "FAST 4", "a packet without a trace is notified with option 1", fast, nil,
+			fastCNPAbout(withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
+				if len(o.data) >= 26 {
+					return "option 1, of 16 octets", fmt.Sprintf("an option of %d octets, as option 2", len(o.data))
+				}
+				return "", ""
+			}))},
+		{"F26.1", must, "FAST 4 figure 3", "the option has the original destination address", fast, nil,
+			fastCNPAbout(withOption(func(_ *trial, _ *seen, s *stream, o option) (string, string) {
+				return sameOctets("address", s.dst.AsSlice(), o.data[max(0, len(o.data)-16):])
+			}))},
+		{"F26.2", must, "FAST 4 figure 3", "option 1 is aligned to 4n+2", fast, nil,
+			fastCNPAbout(withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
+				return same("offset of the option modulo 4", 2, o.at%4)
+			}))},
+		{"F27.1", must, "FAST 4", "the act bits of the option type are 10", fast, nil,
+			fastCNPAbout(withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
+				return same("act bits", "10", fmt.Sprintf("%02b", o.kind>>6))
+			}))},
+		{"F28.1", must, "FAST 4", "the chg bit of the option type is 0", fast, nil,
+			fastCNPAbout(withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
+				return same("chg bit", 0, o.kind>>5&1)
+			}))},
+		{"F29.1", must, "FAST 4", "Opt Data Len of option 1 is 16", fast, nil,
+			fastCNPAbout(withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
+				return same("Opt Data Len", 16, len(o.data))
+			}))},
+		{"F31.1", must, "FAST 4", "a packet with a trace is notified with option 2", []string{"option2"}, nil,
+			notified(kindFastCNP, verbatim, withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
+				if len(o.data) < 26 {
+					return "option 2, of at least 26 octets", fmt.Sprintf("an option of %d octets", len(o.data))
+				}
+				return "", ""
+			}))},
+		{"F32.1", must, "FAST 4 figure 4", "option 2 has the IOAM type, at 4n, and ends with the address",
+			[]string{"option2"}, nil, notified(kindFastCNP, verbatim, withOption(checkOption2))},
+		{"F33.1", must, "FAST 4", "the option and its header are complete: lengths fit, padding ends it", fast, nil,
+			fastCNPAbout(checkPadding)},
+		{"F33.2", must, "FAST 4", "a trace too long for Opt Data Len causes no invalid option", []string{"option2"},
+			nil, longTrace},
+		{"F34.1", must, "FAST 4", "the trace is copied, without a record in a foreign namespace", []string{"option2"},
+			nil, notified(kindFastCNP, verbatim, withOption(checkTrace))},
+		{"F34.2", should, "FAST 4, RFC 9197", "the switch adds its own record to the copy", []string{"option2", "ioam"},
+			nil, ownRecord},
+		{"F37.1", should, "FAST 5", "the interval between two Fast CNPs of a flow is kept, for each flow apart", fast,
+			nil, pacePerFlow(kindFastCNP, plain)},
+		{"F37.2", should, "FAST 5", "the rate of all Fast CNPs is limited", fast, nil, paceTotal(kindFastCNP, plain)},
+		{"F42.1", must, "FAST 5, PROXY 6, FCN 6", "without any ability enabled, nothing is notified or marked",
+			[]string{"!option1", "!option2", "!proxy", "!fcn", "!ppfc-stop", "!mark"}, []string{"F41", "P42", "P43",
+				"W39", "W40"}, silent},
+		{"F44.1", must, "FAST 6", "the option has the configured type", fast, nil,
+			fastCNPAbout(withOption(func(x *trial, _ *seen, _ *stream, o option) (string, string) {
+				return same("option type", fmt.Sprintf("0x%02x", x.profile.CodePoints.optionType(1)),
+					fmt.Sprintf("0x%02x", o.kind))
+			}))},
+		{"B02.1", must, "IBTA A17 figure 6", "P_Key is copied from the congested packet", fast, nil,
+			fastCNPAbout(checkPKey)},
+		{"B05.1", must, "RFC 4443 2.4, FAST 4", "CNPs and Fast CNPs cause no notification", fast, nil,
+			quiet(kindFastCNP, anyKind, true, func(x *trial, i int, s *stream) {
+				s.opcode, s.payload = opcodeCNP, make([]byte, 16)
+				if i%2 == 1 {
+					s.options = fastCNPOption1(x.profile.CodePoints.optionType(1), s.src)
+				}
+			})},
+		{"B05.2", must, "RFC 4443 2.4, PPFC 3", "PPFC notifications cause no notification", fast, nil,
+			quiet(kindFastCNP, anyKind, true, func(_ *trial, _ int, s *stream) {
+				s.opcode, s.flags, s.payload = opcodeCNP, 0x20, ppfcAfterBTH(s.src, 0, 0, 100)
+			})},
+		{"B05.3", must, "RFC 4443 2.4", "fragments cause no notification", fast, nil,
+			quiet(kindFastCNP, anyKind, true, func(_ *trial, _ int, s *stream) {
+				s.wrap = func(ip []byte) []byte {
+					return insertHeader(ip, protocolFragment, []byte{protocolUDP, 0, 0, 1, 0, 0, 0, uint8(s.count)})
+				}
+			})},
+
+		{"X01.1", must, "PPFC 1", "the congested switch sends a PPFC stop", ppfc, nil,
+			arrivesWith(kindPPFC, plain, func(n *seen) bool { return ppfcOf(n).pt == 0 })},
+		{"X03.1", must, "PPFC 3", "a PPFC has opcode 0x81 and UDP destination port 4791", ppfc, nil,
+			notified(kindPPFC, plain, checkUDP)},
+		{"X04.1", must, "PPFC 3", "IP and Ethernet destination are those of the sender", ppfc, nil,
+			notified(kindPPFC, plain, allOf(checkDestination, checkMAC))},
+		{"X05.1", must, "PPFC 3", "the P bit is set and F and reserved bits are 0", ppfc, nil,
+			notified(kindPPFC, plain, func(_ *trial, n *seen, _ *stream) (string, string) {
+				return same("octet 4 of the BTH without B", "0x20", fmt.Sprintf("0x%02x", n.bth[4]&^0x40))
+			})},
+		{"X06.1", must, "PPFC 3", "the extension has 12 octets with an IPv4 address, 24 with an IPv6 address", ppfc,
+			nil, notified(kindPPFC, plain, func(_ *trial, n *seen, _ *stream) (string, string) {
+				if l := len(n.afterBTH()); l != 12 && l != 24 {
+					return "12 or 24 octets after the BTH", fmt.Sprintf("%d octets", l)
+				}
+				return "", ""
+			})},
+		{"X07.1", must, "PPFC 1, 3", "the address is the congested destination or the congested node", ppfc, nil,
+			notified(kindPPFC, plain, func(x *trial, n *seen, s *stream) (string, string) {
+				a := ppfcOf(n).address
+				if a == s.dst || slices.Contains(x.profile.Device.Addresses, a) {
+					return "", ""
+				}
+				return fmt.Sprintf("address %v or one of the device", s.dst), fmt.Sprintf("address %v", a)
+			})},
+		{"X08.1", must, "PPFC 3", "only supported types of PPFC are sent", ppfc, nil,
+			notified(kindPPFC, plain, checkPT)},
+		{"X10.1", must, "PPFC 3", "all PPFCs of one port name the same Congestion Port", ppfc, nil, samePort},
+		{"X11.1", must, "PPFC 3", "a stop has a Pause Duration above 0", ppfc, nil,
+			notified(kindPPFC, plain, func(_ *trial, n *seen, _ *stream) (string, string) {
+				if e := ppfcOf(n); e.pt == 0 && e.pause == 0 {
+					return "Pause Duration above 0", "Pause Duration 0"
+				}
+				return "", ""
+			})},
+		{"X12.1", must, "PPFC 3", "the queue pair is copied, and the other fields are as in a CNP", ppfc, nil,
+			notified(kindPPFC, plain, allOf(checkDestQP, func(_ *trial, n *seen, _ *stream) (string, string) {
+				return sameOctets("opcode, flags", []byte{0x81, 0}, n.bth[:2])
+			}, func(_ *trial, n *seen, _ *stream) (string, string) {
+				return sameOctets("A and PSN", []byte{0, 0, 0, 0}, n.bth[8:12])
+			}))},
+		{"X13.1", must, "PPFC 3", "the ICRC of a PPFC is right, and Flags and Reserved are 0", ppfc, nil,
+			notified(kindPPFC, plain, allOf(checkICRC, func(_ *trial, n *seen, _ *stream) (string, string) {
+				e := ppfcOf(n)
+				return same("Flags and Reserved", "0 0", fmt.Sprintf("%d %d", e.flags, e.reserved))
+			}))},
+		{"X14.1", must, "PPFC 3", "each stopped flow gets a resume after the congestion",
+			[]string{"ppfc-stop", "ppfc-resume"}, nil, resumes},
+		{"X09.1", should, "PPFC 3", "alarm and hold come before stop as the queue fills",
+			[]string{"ppfc-stop", "levels"}, nil, risingTypes},
+
+		{"P01.1", must, "PROXY 1", "the congested switch sends a proxy message", proxy, nil, arrives(kindProxy, plain)},
+		{"P03.1", must, "PROXY 1", "the inner sender of a tunnelled packet is not notified directly", nil, nil,
+			notInnerSender},
+		{"P12.1", must, "PROXY 4", "the message is sent to the proxy port, from an address of the switch", proxy, nil,
+			notified(kindProxy, plain, checkSource)},
+		{"P13.1", must, "PROXY 4, RFC 768", "the UDP checksum of a proxy message is right", proxy, nil,
+			notified(kindProxy, plain, checkUDPChecksum)},
+		{"P15.1", must, "PROXY 4", "the five-tuple has two addresses, protocol and two ports", proxy, nil,
+			notified(kindProxy, plain, checkTuple(0, 37, "five-tuple"))},
+		{"P16.1", must, "PROXY 4", "the addresses of the five-tuple are those of the congested packet", proxy,
+			nil, notified(kindProxy, plain, checkTuple(0, 32, "addresses"))},
+		{"P17.1", must, "PROXY 4", "the five-tuple is taken from inside a tunnel", []string{"proxy"}, nil,
+			notified(kindProxy, tunnelled(0), checkTuple(0, 37, "five-tuple"))},
+		{"P18.1", must, "PROXY 4", "the same in VXLAN and GRE", []string{"proxy"}, nil,
+			notified(kindProxy, tunnelled(1), checkTuple(0, 37, "five-tuple"))},
+		{"P21.1", must, "PROXY 4", "the reserved bits after the congestion level are 0", proxy, nil,
+			notified(kindProxy, plain, func(_ *trial, n *seen, _ *stream) (string, string) {
+				if len(n.data) < 40 {
+					return "a message of at least 40 octets", fmt.Sprintf("%d octets", len(n.data))
+				}
+				return sameOctets("reserved bits", []byte{0, 0, 0}, []byte{n.data[37] & 0x1F, n.data[38], n.data[39]})
+			})},
+		{"P22.1", should, "PROXY 4", "the level rises with the queue", []string{"proxy", "levels"}, nil,
+			risingLevels(kindProxy, plain, func(n *seen) int { return int(n.data[37] >> 5) })},
+		{"P23.1", must, "PROXY 4 figure 5", "as much of the congested packet follows as fits in 1280 octets", proxy,
+			nil, notified(kindProxy, plain, checkInvoking)},
+		{"P27.1", must, "PROXY 5", "a sender with a proxy is not notified itself", proxy, nil, onlyProxy},
+		{"P38.1", should, "PROXY 6", "the interval between two messages of a flow is kept", proxy, nil,
+			pacePerFlow(kindProxy, plain)},
+
+		{"W07.1", must, "FCN 4", "the congested node sends an FCN to the ingress PE", fcn, []string{"W06"},
+			arrives(kindFCN, tunnelled(0))},
+		{"W20.1", must, "FCN 4.1", "a packet with outer Not-ECT causes no FCN", fcn, nil, notCapableOuter},
+		{"W21.1", must, "FCN 4.1", "source is an address of the switch, destination the outer source", fcn, nil,
+			notified(kindFCN, tunnelled(0), allOf(checkSource, func(_ *trial, n *seen, s *stream) (string, string) {
+				return same("destination", s.outerSrc, n.dst)
+			}))},
+		{"W22.1", should, "FCN 4.1", "the level rises with the queue", []string{"fcn", "levels"}, nil,
+			risingLevels(kindFCN, tunnelled(0), func(n *seen) int { return int(n.data[2] >> 1 & 7) })},
+		{"W23.1", must, "FCN 4.1", "the FCN carries the outer flow label", fcn, []string{"W32"},
+			notified(kindFCN, tunnelled(0), func(_ *trial, n *seen, s *stream) (string, string) {
+				if len(n.data) < 3 {
+					return "4 octets", fmt.Sprintf("%d octets", len(n.data))
+				}
+				return same("label", fmt.Sprintf("0x%05x", s.outerLabel),
+					fmt.Sprintf("0x%05x", uint32(n.data[0])<<12|uint32(n.data[1])<<4|uint32(n.data[2])>>4))
+			})},
+		{"W30.1", must, "FCN 4.2", "the UDP checksum of an FCN to the FCN port is right", fcn, []string{"W36"},
+			notified(kindFCN, tunnelled(0), checkUDPChecksum)},
+		{"W31.1", must, "FCN 4.2", "the UDP length is 12", fcn, nil,
+			notified(kindFCN, tunnelled(0), func(_ *trial, n *seen, _ *stream) (string, string) {
+				return same("UDP length", 12, len(n.data)+udpSize)
+			})},
+		{"W33.1", may, "FCN 4.2", "the label is also the flow label of the FCN itself", fcn, nil,
+			ownLabel},
+		{"W34.1", must, "FCN 4.2", "the level is 1 to 7, or 0 if it is not given", fcn, nil,
+			notified(kindFCN, tunnelled(0), func(x *trial, n *seen, _ *stream) (string, string) {
+				if len(n.data) >= 3 && n.data[2]>>1&7 == 0 && x.profile.has("levels") {
+					return "level 1 to 7", "level 0"
+				}
+				return "", ""
+			})},
+		{"W35.1", must, "FCN 4.2", "the reserved bits are 0", fcn, nil,
+			notified(kindFCN, tunnelled(0), func(_ *trial, n *seen, _ *stream) (string, string) {
+				if len(n.data) < 4 {
+					return "4 octets", fmt.Sprintf("%d octets", len(n.data))
+				}
+				return sameOctets("reserved bits", []byte{0, 0}, []byte{n.data[2] & 1, n.data[3]})
+			})},
+		{"W38.1", should, "FCN 6", "the interval between two FCNs of a label is kept", fcn, nil,
+			pacePerFlow(kindFCN, tunnelled(0))},
+	}
+}
+
+// arrives is the body of the case that requires any notification of a kind.
+func arrives(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
+	return arrivesWith(k, streams, func(*seen) bool { return true })
+}
+
+func arrivesWith(k kind, streams func(x *trial) []*stream, f func(n *seen) bool) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := streams(x)
+		if len(all) == 0 {
+			return inapplicable("hosts has no prefixes of the family that the case needs")
+		}
+		has := func() bool { return slices.ContainsFunc(x.about(k, all), f) }
+		if !x.congest(all, has) {
+			x.settle()
+		}
+		switch {
+		case has():
+			return passed("%d of kind %s", len(x.about(k, all)), k)
+		case !slices.ContainsFunc(x.received, x.isForwarded):
+			return unclear("no packet crossed the device")
+		}
+		return failed(nil, "a "+string(k)+" about one of the flows", "%d packets crossed the device, and none arrived",
+			len(x.received))
+	}
+}
+
+// otherPorts: flows with unusual source ports are notified, those to port 4792 are not.
+func otherPorts(x *trial) outcome {
+	all := plain(x)
+	for i, s := range all {
+		if s.srcPort = uint16(1 + i); i >= len(all)/2 {
+			s.dstPort, s.opcode, s.headers = portRoCE+1, 0x0A, make([]byte, 16)
+		}
+	}
+	if len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	return x.expectQuiet(kindFastCNP, anyKind, all[:len(all)/2], all[len(all)/2:])
+}
+
+// extendedHeaders: each flow has another operation, and each is notified.
+func extendedHeaders(x *trial) outcome {
+	operations := []struct {
+		opcode  uint8
+		headers int // octets
+	}{{0x06, 16}, {0x64, 8}, {0x14, 28}, {0x05, 4}}
+	var all []*stream
+	for _, o := range operations {
+		flows := plain(x)
+		for _, s := range flows {
+			s.opcode, s.headers = o.opcode, make([]byte, o.headers)
+		}
+		all = append(all, flows...)
+	}
+	number(x, all)
+	missing := func() (opcode uint8) {
+		notified := map[uint8]bool{}
+		for _, n := range x.about(kindFastCNP, all) {
+			notified[match(n, all).opcode] = true
+		}
+		for _, o := range operations {
+			if !notified[o.opcode] {
+				return o.opcode
+			}
+		}
+		return 0
+	}
+	x.congest(all, func() bool { return missing() == 0 })
+	switch opcode := missing(); {
+	case len(x.about(kindFastCNP, all)) == 0:
+		return unclear("no Fast CNP arrived")
+	case opcode != 0:
+		return failed(nil, "a Fast CNP about each opcode", "none about opcode 0x%02x", opcode)
+	}
+	return passed("Fast CNPs about %d opcodes", len(operations))
+}
+
+// forwardsUnchanged: data arrives with the octets that were sent.
+func forwardsUnchanged(x *trial) outcome {
+	all := append(plain(x), plainFlows(false)(x)...)
+	number(x, all)
+	if len(all) == 0 {
+		return inapplicable("hosts has no prefixes")
+	}
+	x.offer(all, 1e6, x.profile.Time.Settle, nil)
+	x.settle()
+	arrived := 0
+	for _, n := range x.received {
+		s := streamOf(n, all)
+		if s == nil {
+			continue
+		}
+		arrived++
+		if n.bth != nil && n.icrc != n.computeICRC(asSent) || !x.isForwarded(n) {
+			return failed(n, "the octets from the UDP header on as sent", "other octets, or a wrong ICRC")
+		}
+		if n.ecn() != s.class&3 && n.ecn() != ce {
+			return failed(n, fmt.Sprintf("ECN %d or CE", s.class&3), "ECN %d", n.ecn())
+		}
+	}
+	if arrived == 0 {
+		return unclear("no packet crossed the device")
+	}
+	return passed("%d packets", arrived)
+}
+
+// streamOf returns the stream of a data packet that crossed the device.
+func streamOf(n *seen, all []*stream) *stream {
+	i := slices.IndexFunc(all, func(s *stream) bool {
+		return n.bth != nil && n.kind == kindData && n.dst == s.dst && n.destQP() == s.destQP
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// capableFlows are flows of senders that the switch knows as capable.
+func capableFlows(x *trial) (all []*stream) {
+	if len(x.profile.Hosts.Capable) == 0 && !x.profile.has("mark") {
+		return plain(x)
+	}
+	for _, prefix := range x.profile.Hosts.Capable {
+		if prefix.Addr().Is6() {
+			all = append(all, x.flowsOf(prefix, 2)...)
+		}
+	}
+	number(x, all)
+	return all
+}
+
+// notMarked is the body of cases about flows that must not be marked while they are notified.
+func notMarked(streams func(x *trial) []*stream) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := streams(x)
+		if len(all) == 0 {
+			return inapplicable("the device marks, and hosts.capable is empty")
+		}
+		x.congest(all, nil)
+		x.settle()
+		arrived := 0
+		for _, n := range x.received {
+			if s := streamOf(n, all); s != nil {
+				arrived++
+				if n.ecn() == ce {
+					return failed(n, fmt.Sprintf("ECN %d", s.class&3), "ECN 3, CE")
+				}
+			}
+		}
+		switch {
+		case arrived == 0:
+			return unclear("no packet crossed the device")
+		case len(x.about(kindFastCNP, all)) == 0:
+			return unclear("no Fast CNP arrived, so congestion is not certain")
+		}
+		return passed("%d packets, none marked, and %d Fast CNPs", arrived, len(x.about(kindFastCNP, all)))
+	}
+}
+
+func marksUnknown(x *trial) outcome {
+	all := plain(x)
+	marked := func() *seen {
+		i := slices.IndexFunc(x.received, func(n *seen) bool { return streamOf(n, all) != nil && n.ecn() == ce })
+		if i < 0 {
+			return nil
+		}
+		return x.received[i]
+	}
+	if len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	x.congest(all, func() bool { return marked() != nil && len(x.about(kindFastCNP, all)) > 0 })
+	switch {
+	case len(x.about(kindFastCNP, all)) == 0:
+		return unclear("no Fast CNP arrived, so congestion is not certain")
+	case marked() == nil:
+		return failed(nil, "CE on some packets", "none with CE")
+	}
+	return passed("packets with CE, and Fast CNPs")
+}
+
+func checkHeaders(x *trial, n *seen, s *stream) (string, string) {
+	if len(n.extensions) != 1 || n.extensions[0].protocol != protocolOptions {
+		return "one Destination Options header", fmt.Sprintf("%d extension headers", len(n.extensions))
+	}
+	return same("number of options", 1, len(n.options(protocolOptions)))
+}
+
+// checkPadding checks that the options of the header fill it exactly, with padding of zeros.
+func checkPadding(x *trial, n *seen, s *stream) (string, string) {
+	for _, e := range n.extensions {
+		for at := 2; at < len(e.data); {
+			if e.data[at] == 0 {
+				at++
+				continue
+			}
+			if at+2 > len(e.data) || at+2+int(e.data[at+1]) > len(e.data) {
+				return "options that end in the header", fmt.Sprintf("an option at octet %d that overruns it", at)
+			}
+			end := at + 2 + int(e.data[at+1])
+			if e.data[at] == 1 && bytes.ContainsFunc(e.data[at+2:end], func(r rune) bool { return r != 0 }) {
+				return "padding of zeros", fmt.Sprintf("padding %x", e.data[at:end])
+			}
+			at = end
+		}
+	}
+	return "", ""
+}
+
+func checkOption2(x *trial, n *seen, s *stream, o option) (string, string) {
+	if len(o.data) < 26 {
+		return "", "" // F31.1 is about that
+	}
+	if e, g := same("offset of the option modulo 4", 0, o.at%4); e != "" {
+		return e, g
+	}
+	if e, g := sameOctets("reserved and IOAM type", []byte{0, 0}, o.data[:2]); e != "" {
+		return e, g
+	}
+	return sameOctets("address", s.dst.AsSlice(), o.data[len(o.data)-16:])
+}
+
+func checkTrace(x *trial, n *seen, s *stream, o option) (string, string) {
+	if len(o.data) < 26 {
+		return "", "" // F31.1 is about that
+	}
+	return sameOctets("trace", traceOf(s), o.data[2:len(o.data)-16])
+}
+
+// longTrace: a trace of 61 words does not fit beside the address.
+func longTrace(x *trial) outcome {
+	o := notified(kindFastCNP, traced(foreignNamespace, 28), withOption(
+		func(_ *trial, _ *seen, s *stream, o option) (string, string) {
+			if len(o.data) == 16 {
+				return "", "" // option 1
+			}
+			t := traceOf(s)
+			if len(o.data) < 26 || len(o.data) > 255 {
+				return "option 1, or option 2 with the nodes of the trace", fmt.Sprintf("an option of %d octets",
+					len(o.data))
+			}
+			return sameOctets("end of the trace", t[len(t)-16:], o.data[len(o.data)-32:len(o.data)-16])
+		}))(x)
+	if o.verdict == inconclusive && o.seen == "no "+string(kindFastCNP)+" arrived" {
+		return passed("no Fast CNP")
+	}
+	return o
+}
+
+// ownRecord: a trace in a namespace of the switch has one record more, at the end of the free space.
+func ownRecord(x *trial) outcome {
+	own := x.profile.CodePoints.IOAMNamespaces
+	if len(own) == 0 {
+		return inapplicable("code_points.ioam_namespaces is empty")
+	}
+	return notified(kindFastCNP, traced(func(*trial) uint16 { return own[0] }, 2), withOption(
+		func(_ *trial, _ *seen, s *stream, o option) (string, string) {
+			if len(o.data) < 26 {
+				return "", ""
+			}
+			want, got := traceOf(s), o.data[2:len(o.data)-16]
+			if e, g := same("octets of the trace", len(want), len(got)); e != "" {
+				return e, g
+			}
+			if e, g := same("RemainingLen", want[3]&0x7F-2, got[3]&0x7F); e != "" {
+				return e, g
+			}
+			return sameOctets("earlier records", want[24:], got[24:])
+		}))(x)
+}
+
+// counts returns the notifications of each stream.
+func (x *trial) counts(k kind, all []*stream) map[*stream]int {
+	counts := map[*stream]int{}
+	for _, n := range x.about(k, all) {
+		counts[match(n, all)]++
+	}
+	return counts
+}
+
+// pacePerFlow is the body of cases about the interval of each flow.
+func pacePerFlow(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		interval, all := x.profile.Device.Limits.PerFlow, streams(x)
+		if interval == 0 {
+			return inapplicable("device.limits has no per_flow")
+		}
+		begin := x.rig.now()
+		x.congest(all, nil)
+		x.settle()
+		time := x.rig.now().Sub(begin)
+		counts := x.counts(k, all)
+		if len(counts) == 0 {
+			return unclear("no %s arrived", k)
+		}
+		least, most := -1, 0
+		notified := map[netip.Addr]bool{}
+		for s := range counts {
+			notified[s.src] = true
+		}
+		for _, s := range all {
+			if notified[s.src] {
+				most = max(most, counts[s])
+				if least < 0 || counts[s] < least {
+					least = counts[s]
+				}
+			}
+		}
+		allowed := int(time/interval) + 2
+		switch {
+		case most > allowed:
+			return failed(nil, fmt.Sprintf("at most %d in %v for each flow", allowed, time), "%d for one flow", most)
+		case most > 8 && least < most/8 || least == 0 && most > 1:
+			return failed(nil, "an interval for each flow apart", "%d for one flow and %d for another", most, least)
+		}
+		return passed("%d to %d for each flow in %v", least, most, time)
+	}
+}
+
+// paceTotal is the body of cases about the rate of all notifications.
+func paceTotal(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		rate, all := float64(x.profile.Device.Limits.Total), streams(x)
+		if rate == 0 {
+			return inapplicable("device.limits has no total")
+		}
+		begin := x.rig.now()
+		x.congest(all, nil)
+		x.settle()
+		time := x.rig.now().Sub(begin).Seconds()
+		count := len(x.notifications(k))
+		if count == 0 {
+			return unclear("no %s arrived", k)
+		}
+		if allowed := rate*(time+1) + 1; float64(count) > allowed { // a bucket may hold a second's worth
+			return failed(nil, fmt.Sprintf("at most %.0f in %.1f s", allowed, time), "%d", count)
+		}
+		return passed("%d in %.1f s", count, time)
+	}
+}
+
+// silent: a device that is off neither notifies nor marks.
+func silent(x *trial) outcome {
+	all := append(plain(x), tunnelled(0)(x)...)
+	number(x, all)
+	if len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	x.congest(all, nil)
+	x.settle()
+	crossed := 0
+	for _, n := range x.received {
+		switch {
+		case slices.Contains(anyKind, n.kind):
+			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
+		case n.innermost().bth != nil && n.ecn() == ce:
+			return failed(n, x.c.expected, "a packet with CE")
+		case n.innermost().bth != nil:
+			crossed++
+		}
+	}
+	if crossed == 0 {
+		return unclear("no packet crossed the device")
+	}
+	return passed("%d packets crossed the device, without a notification or a mark", crossed)
+}
+
+// insertHeader puts an extension header, which begins with its next header, after the IPv6 header.
+func insertHeader(ip []byte, protocol uint8, header []byte) []byte {
+	b := slices.Concat(ip[:ipv6Size], header, ip[ipv6Size:])
+	b[6] = protocol
+	binary.BigEndian.PutUint16(b[4:], uint16(len(b)-ipv6Size))
+	return b
+}
+
+// A ppfcExtension is the extension after the BTH of a PPFC.
+type ppfcExtension struct {
+	address               netip.Addr
+	flags                 uint16
+	pt                    uint8
+	port, reserved, pause uint16
+}
+
+// ppfcOf reads the extension of a PPFC. One of another length reads as zero.
+func ppfcOf(n *seen) (e ppfcExtension) {
+	b := n.afterBTH()
+	if len(b) != 12 && len(b) != 24 {
+		return e
+	}
+	rest := b[len(b)-8:]
+	e.address, _ = netip.AddrFromSlice(b[:len(b)-8])
+	word := binary.BigEndian.Uint16(rest)
+	e.flags, e.pt = word>>2, uint8(word&3)
+	e.port, e.reserved = binary.BigEndian.Uint16(rest[2:]), binary.BigEndian.Uint16(rest[4:])
+	e.pause = binary.BigEndian.Uint16(rest[6:])
+	return e
+}
+
+var ppfcNames = []string{"stop", "resume", "alarm", "hold"}
+
+func checkPT(x *trial, n *seen, _ *stream) (string, string) {
+	name := ppfcNames[ppfcOf(n).pt]
+	if x.profile.has("ppfc-" + name) {
+		return "", ""
+	}
+	return "a type in device.supports", name
+}
+
+func checkMAC(x *trial, n *seen, _ *stream) (string, string) {
+	return same("Ethernet destination", fmt.Sprintf("%x", x.profile.Ports[n.port].MAC.mac),
+		fmt.Sprintf("%x", n.frame[:6]))
+}
+
+func samePort(x *trial) outcome {
+	var first *seen
+	return notified(kindPPFC, plain, func(_ *trial, n *seen, _ *stream) (string, string) {
+		if first == nil {
+			first = n
+		}
+		return same("Congestion Port", ppfcOf(first).port, ppfcOf(n).port)
+	})(x)
+}
+
+// resumes: after the congestion, each flow that got a stop gets a resume.
+func resumes(x *trial) outcome {
+	all := plain(x)
+	of := func(pt uint8) map[*stream]bool {
+		flows := map[*stream]bool{}
+		for _, n := range x.about(kindPPFC, all) {
+			if ppfcOf(n).pt == pt {
+				flows[match(n, all)] = true
+			}
+		}
+		return flows
+	}
+	x.congest(all, nil)
+	if len(of(0)) == 0 {
+		return unclear("no stop arrived")
+	}
+	done := func() bool { return len(of(1)) >= len(of(0)) }
+	// A few packets follow, so that a device that only acts on packets may notice that the queue is empty.
+	for end := x.rig.now().Add(5 * time.Second); x.rig.now().Before(end) && !x.isOver(); {
+		if x.wait(250*time.Millisecond, done) {
+			break
+		}
+		x.transmit(all[0].port, all[0].next())
+	}
+	if !done() {
+		return failed(nil, fmt.Sprintf("a resume for each of %d stopped flows", len(of(0))), "%d resumes", len(of(1)))
+	}
+	return passed("%d flows stopped and resumed", len(of(0)))
+}
+
+// risingTypes: the first PPFC of a congestion is an alarm or a hold, and a stop follows.
+func risingTypes(x *trial) outcome {
+	all := plain(x)
+	if !x.profile.has("ppfc-alarm") && !x.profile.has("ppfc-hold") {
+		return inapplicable("device.supports has neither ppfc-alarm nor ppfc-hold")
+	}
+	x.congest(all, nil)
+	list := x.about(kindPPFC, all)
+	if len(list) == 0 {
+		return unclear("no PPFC arrived")
+	}
+	first := ppfcOf(list[0]).pt
+	if first == 0 || !slices.ContainsFunc(list, func(n *seen) bool { return ppfcOf(n).pt == 0 }) {
+		return failed(list[0], "alarm or hold, and then stop", "%s first", ppfcNames[first])
+	}
+	return passed("%s first, and then stop", ppfcNames[first])
+}
+
+// tunnelled returns plain flows inside tunnels of the ingress PE: IP in IPv6, or VXLAN and GRE.
+func tunnelled(sort int) func(x *trial) []*stream {
+	return func(x *trial) []*stream {
+		all := plain(x)
+		for i, s := range all {
+			s.outerSrc, s.outerLabel = x.ingressPE(), uint32(0x12300+x.number*16+i+1)
+			src, dst, label := s.outerSrc, host(x.profile.Hosts.Receiver[0], 7), s.outerLabel
+			if to, ok := pick(x.profile.Hosts.Receiver, true); ok {
+				dst = host(to, 7)
+			}
+			vxlan := x.profile.CodePoints.VXLANPorts
+			s.wrap = func(ip []byte) []byte {
+				switch {
+				case sort == 1 && i%2 == 0 && len(vxlan) > 0:
+					return wrapVXLAN(src, dst, ect0, label, vxlan[0], ip)
+				case sort == 1:
+					return wrapGRE(src, dst, ect0, label, ip)
+				}
+				return wrapIP(src, dst, ect0, label, ip)
+			}
+		}
+		return all
+	}
+}
+
+// ingressPE returns the address of the ingress PE that the tester plays.
+func (s *suite) ingressPE() netip.Addr {
+	for _, a := range s.profile.Hosts.PE {
+		if a.Is6() {
+			return a
+		}
+	}
+	prefix, _ := pick(s.profile.Hosts.Sender, true)
+	return host(prefix, 5)
+}
+
+// notInnerSender: the device is congested with tunnelled packets, and no message goes to an inner source.
+func notInnerSender(x *trial) outcome {
+	all := tunnelled(0)(x)
+	control := plain(x)
+	if len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	both := append(control, all...)
+	number(x, both)
+	x.congest(both, func() bool { return len(x.received) > 2000 })
+	x.settle()
+	notified := 0
+	for _, n := range x.received {
+		if n.kind != kindCNP && n.kind != kindFastCNP && n.kind != kindPPFC || x.isStale(n) {
+			continue
+		}
+		notified++
+		if s := match(n, both); s != nil && slices.Contains(all, s) {
+			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
+		}
+	}
+	if notified == 0 && len(x.notifications(kindProxy))+len(x.notifications(kindFCN)) == 0 {
+		return unclear("no notification arrived, so congestion is not certain")
+	}
+	return passed("no notification to an inner source")
+}
+
+func checkUDPChecksum(x *trial, n *seen, _ *stream) (string, string) {
+	got := binary.BigEndian.Uint16(n.upper[6:])
+	return same("UDP checksum", fmt.Sprintf("0x%04x", udpChecksum(n.src, n.dst, n.upper[:udpSize+len(n.data)])),
+		fmt.Sprintf("0x%04x", got))
+}
+
+// checkTuple compares octets of the five-tuple of a proxy message about an IPv6 flow.
+func checkTuple(from, to int, name string) check {
+	return func(x *trial, n *seen, s *stream) (string, string) {
+		tuple := append(append(s.src.AsSlice(), s.dst.AsSlice()...), protocolUDP)
+		tuple = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(tuple, s.srcPort), portRoCE)
+		if len(n.data) < len(tuple) {
+			return fmt.Sprintf("at least %d octets", len(tuple)), fmt.Sprintf("%d octets", len(n.data))
+		}
+		return sameOctets(name, tuple[from:to], n.data[from:to])
+	}
+}
+
+// checkInvoking checks that the congested packet follows, up to 1280 octets of the IPv6 packet that carries it, or 576
+// over IPv4. Traffic class and hop limit may differ from those that the tester sent.
+func checkInvoking(x *trial, n *seen, s *stream) (string, string) {
+	if len(n.data) < 40+ipv6Size {
+		return "the congested packet from octet 40 on", fmt.Sprintf("%d octets", len(n.data))
+	}
+	limit := 1280
+	if !n.v6 {
+		limit = 576
+	}
+	f := s.flow
+	f.psn = 0
+	sent := f.appendIP(nil)
+	want := min(len(sent), limit-(len(n.ip)-len(n.data)))
+	got := n.data[40:]
+	if e, g := same("octets of the congested packet", want, len(got)); e != "" {
+		return e, g
+	}
+	return sameOctets("addresses of the congested packet", sent[8:40], got[8:40])
+}
+
+// ownLabel: an FCN may have the label in its own header.
+func ownLabel(x *trial) outcome {
+	used := false
+	o := notified(kindFCN, tunnelled(0), func(_ *trial, n *seen, s *stream) (string, string) {
+		if n.label == 0 {
+			return "", ""
+		}
+		used = true
+		return same("flow label", s.outerLabel, n.label)
+	})(x)
+	if o.verdict == pass && !used {
+		return inapplicable("the flow label of FCNs is 0: the device does not use this option")
+	}
+	return o
+}
+
+func onlyProxy(x *trial) outcome {
+	all := plain(x)
+	x.congest(all, func() bool { return len(x.about(kindProxy, all)) >= 4 })
+	x.settle()
+	served := map[netip.Addr]bool{}
+	for _, n := range x.about(kindProxy, all) {
+		served[match(n, all).src] = true
+	}
+	if len(served) == 0 {
+		return unclear("no proxy message arrived")
+	}
+	for _, k := range []kind{kindFastCNP, kindPPFC, kindCNP} {
+		for _, n := range x.about(k, all) {
+			if served[match(n, all).src] {
+				return failed(n, x.c.expected, "a %s to %v", k, n.dst)
+			}
+		}
+	}
+	return passed("proxy messages about %d senders", len(served))
+}
+
+// risingLevels: the level at the begin of congestion is at most the highest, and more than one level is seen.
+func risingLevels(k kind, streams func(x *trial) []*stream, level func(n *seen) int) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := streams(x)
+		x.congest(all, nil)
+		list := x.about(k, all)
+		if len(list) == 0 {
+			return unclear("no %s arrived", k)
+		}
+		first, highest := level(list[0]), 0
+		for _, n := range list {
+			highest = max(highest, level(n))
+		}
+		if highest <= first {
+			return failed(list[0], "a level that rises", "level %d from the first message to the last", first)
+		}
+		return passed("level %d at first, %d at most", first, highest)
+	}
+}
+
+// notCapableOuter: tunnelled packets with outer Not-ECT cause no FCN, those with ECT do.
+func notCapableOuter(x *trial) outcome {
+	control, silent := tunnelled(0)(x), tunnelled(0)(x)
+	all := append(control, silent...)
+	if len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	number(x, all)
+	for i, s := range silent {
+		src, dst := s.outerSrc, host(x.profile.Hosts.Receiver[0], 7)
+		s.outerLabel += 0x800 + uint32(i)
+		s.wrap = func(ip []byte) []byte { return wrapIP(src, dst, 0, s.outerLabel, ip) }
+	}
+	return x.expectQuiet(kindFCN, []kind{kindFCN}, control, silent)
+}
+
+// rejectionOf returns the ICMPv6 error by which a host rejects a Fast CNP: code 2, with a pointer to the option.
+func rejectionOf(n *seen, host netip.Addr) []byte {
+	at := uint32(ipv6Size)
+	if o := n.options(protocolOptions); len(o) > 0 && len(n.extensions) > 0 {
+		at = uint32(n.extensions[0].at + o[0].at)
+	}
+	icmp := binary.BigEndian.AppendUint32([]byte{4, 2, 0, 0}, at)
+	return icmpPacket(host, n.src, append(icmp, n.ip[:min(len(n.ip), 1232)]...))
+}
+
+// learnsRejection: a host rejects each Fast CNP, and gets no more of them, except one that probes it later.
+func learnsRejection(x *trial) outcome {
+	prefix, ok := pick(x.profile.Hosts.Sender, true)
+	all := x.flowsOf(prefix, 1)
+	if !ok || len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	s := all[0]
+	s.src = host(prefix, 40)
+	number(x, all)
+	answered := 0
+	reject := func() bool {
+		list := x.about(kindFastCNP, all)
+		for ; answered < min(len(list), 6); answered++ {
+			x.transmit(s.port, rejectionOf(list[answered], s.src))
+			x.wait(20*time.Millisecond, func() bool { return false })
+		}
+		return answered >= 6
+	}
+	x.congest(all, reject)
+	if answered == 0 {
+		return unclear("no Fast CNP arrived")
+	}
+	x.drainQueue()
+	before := len(x.about(kindFastCNP, all))
+	x.congest(all, nil)
+	if after := len(x.about(kindFastCNP, all)) - before; after > 4 {
+		return failed(nil, "no more than a few probes", "%d Fast CNPs after %d rejections", after, answered)
+	}
+	return passed("%d rejections, and %d Fast CNPs later", answered, len(x.about(kindFastCNP, all))-before)
+}
+
+// drainQueue waits until nothing arrives for some time.
+func (x *trial) drainQueue() {
+	for before := -1; before != len(x.received) && !x.isOver(); {
+		before = len(x.received)
+		x.wait(50*time.Millisecond, func() bool { return false })
+	}
+}
+
+// ignoresForgedRejection: errors about Fast CNPs that the switch did not send, as their flow label is another one,
+// change nothing.
+func ignoresForgedRejection(x *trial) outcome {
+	prefix, ok := pick(x.profile.Hosts.Sender, true)
+	all := x.flowsOf(prefix, 1)
+	if !ok || len(all) == 0 {
+		return inapplicable("hosts has no IPv6 prefixes")
+	}
+	s := all[0]
+	s.src = host(prefix, 41)
+	number(x, all)
+	x.congest(all, func() bool { return len(x.about(kindFastCNP, all)) > 0 })
+	list := x.about(kindFastCNP, all)
+	if len(list) == 0 {
+		return unclear("no Fast CNP arrived")
+	}
+	for i := range uint8(6) {
+		forged := rejectionOf(list[0], s.src)
+		quoted := forged[ipv6Size+8:]
+		quoted[2], quoted[3] = quoted[2]^0x5A, i
+		icmp := forged[ipv6Size:]
+		icmp[2], icmp[3] = 0, 0
+		x.transmit(s.port, icmpPacket(s.src, list[0].src, icmp))
+		x.wait(20*time.Millisecond, func() bool { return false })
+	}
+	before := len(x.about(kindFastCNP, all))
+	if !x.congest(all, func() bool { return len(x.about(kindFastCNP, all)) > before }) {
+		return failed(nil, "further Fast CNPs", "none after errors that quote no Fast CNP of the switch")
+	}
+	return passed("further Fast CNPs")
+}

@@ -1,0 +1,297 @@
+package conform
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// A suite is a run of cases against a device.
+type suite struct {
+	ctx     context.Context
+	profile *profile
+	rig     rig
+	ready   error // reason for which no traffic crosses a device that forwards, or nil
+}
+
+// A seen is a packet of a case, sent or received.
+type seen struct {
+	number int // in the capture of the case, from 1 on; 0 if it is not in it
+	port   int
+	at     time.Time
+	sent   bool
+	frame  []byte
+	*packet
+	kind kind
+}
+
+// Bounds of the frames that a case keeps. A device that sends more is flooding.
+const (
+	maxReceived = 30_000
+	maxKeptSent = 2_000
+)
+
+// A trial is one run of a case.
+type trial struct {
+	*suite
+	c        *testCase
+	number   int // of the case in the suite
+	begin    time.Time
+	deadline time.Time
+
+	frames    []*seen // those of the capture
+	received  []*seen
+	sent      []map[uint32]bool // checksums of the packets sent, by port
+	reflected int               // packets that came back to the port that sent them
+	flooded   bool
+	err       error
+
+	forward func(a *seen) // called with each packet that arrives, for a tester that is a bridge
+	rates   []rateRow     // for reports
+}
+
+// A rateRow is a rate before and after a message.
+type rateRow struct {
+	Message       string
+	Before, After float64 // octets a second
+}
+
+func (s *suite) newTrial(c *testCase, number int) *trial {
+	now := s.rig.now()
+	x := &trial{suite: s, c: c, number: number, begin: now, deadline: now.Add(s.profile.Time.Case)}
+	x.sent = make([]map[uint32]bool, len(s.profile.Ports))
+	for i := range x.sent {
+		x.sent[i] = map[uint32]bool{}
+	}
+	return x
+}
+
+// portOf returns the first port of a side, or -1. A profile without a control port has the receiver port in its place.
+func (s *suite) portOf(side string) int {
+	i := slices.IndexFunc(s.profile.Ports, func(p port) bool { return p.Side == side })
+	if i < 0 && side == "control" {
+		return s.portOf("receiver")
+	}
+	return i
+}
+
+// sideOf returns the side of the port at which a packet arrived.
+func (s *suite) sideOf(n *seen) string { return s.profile.Ports[n.port].Side }
+
+// transmit sends an IP packet out of a port, and keeps it for the capture.
+func (x *trial) transmit(port int, ip []byte) {
+	p := &x.profile.Ports[port]
+	dst := p.NeighbourMAC.mac
+	if a := readIP(ip, nil, 1); a != nil && a.dst.IsMulticast() {
+		dst = multicastMAC(a.dst)
+	}
+	x.transmitFrame(port, appendEthernet(nil, dst, p.MAC.mac, p.VLAN, ip))
+}
+
+func multicastMAC(a netip.Addr) mac {
+	b := a.AsSlice()
+	if a.Is4() {
+		return mac{1, 0, 0x5E, b[1] & 0x7F, b[2], b[3]}
+	}
+	return mac{0x33, 0x33, b[12], b[13], b[14], b[15]}
+}
+
+func (x *trial) transmitFrame(port int, frame []byte) {
+	n := &seen{port: port, at: x.rig.now(), sent: true, frame: frame}
+	n.packet, _ = readFrame(frame, x.profile.CodePoints.VXLANPorts)
+	if n.packet != nil {
+		x.sent[port][checksumOf(n.packet)] = true
+		x.sent[port][checksumOf(n.innermost())] = true
+	}
+	if len(x.frames) < maxKeptSent {
+		x.keep(n)
+	}
+	if err := x.rig.send(port, frame); err != nil && x.err == nil {
+		x.err = fmt.Errorf("port[%d]: a frame could not be sent: %w", port, err)
+	}
+}
+
+func (x *trial) keep(n *seen) {
+	x.frames = append(x.frames, n)
+	n.number = len(x.frames)
+}
+
+// isOver reports whether the case has no time left, or cannot go on.
+func (x *trial) isOver() bool {
+	return !x.rig.now().Before(x.deadline) || x.flooded || x.ctx.Err() != nil
+}
+
+// pump receives frames until a time.
+func (x *trial) pump(until time.Time) {
+	if until.After(x.deadline) {
+		until = x.deadline
+	}
+	arrivals, err := x.rig.receive(until)
+	if err != nil && x.err == nil {
+		x.err = err
+	}
+	if err != nil {
+		x.deadline = x.rig.now()
+	}
+	for _, a := range arrivals {
+		x.receiveFrame(a)
+	}
+}
+
+// receiveFrame processes a frame that arrived.
+func (x *trial) receiveFrame(a arrival) {
+	if x.flooded {
+		return
+	}
+	n := &seen{port: a.port, at: a.at, frame: a.frame}
+	var vlans int
+	n.packet, vlans = readFrame(a.frame, x.profile.CodePoints.VXLANPorts)
+	if vlan := x.profile.Ports[a.port].VLAN; vlan != 0 && (vlans != 1 ||
+		binary.BigEndian.Uint16(a.frame[ethernetSize:])&0xFFF != vlan) || vlan == 0 && vlans > 0 {
+		return
+	}
+	if answer := x.answerNeighbour(n); answer != nil {
+		x.rig.send(a.port, answer)
+		return
+	}
+	if n.packet == nil || isHousekeeping(n.packet) {
+		return
+	}
+	if x.sent[n.port][checksumOf(n.packet)] {
+		x.reflected++
+	}
+	n.kind = n.packet.kind(&x.profile.CodePoints)
+	x.keep(n)
+	x.received = append(x.received, n)
+	x.flooded = len(x.received) >= maxReceived
+	if x.forward != nil {
+		x.forward(n)
+	}
+}
+
+// isHousekeeping reports whether a packet belongs to the host of the tester or to the link: neighbour and router
+// discovery, multicast listeners and routing protocols.
+func isHousekeeping(p *packet) bool {
+	icmp := p.protocol == protocolICMPv6 && len(p.upper) > 0 && p.upper[0] >= 128
+	return icmp || p.dst.IsLinkLocalMulticast() || p.src.IsLinkLocalUnicast() && p.bth == nil
+}
+
+// wait receives until done returns true, the time has passed or the case is over. It reports whether done did.
+func (x *trial) wait(d time.Duration, done func() bool) bool {
+	end := x.rig.now().Add(d)
+	for !done() {
+		if x.isOver() || !x.rig.now().Before(end) {
+			return false
+		}
+		x.pump(end)
+	}
+	return true
+}
+
+// settle receives for the time that the device may take for its last answers.
+func (x *trial) settle() { x.wait(x.profile.Time.Settle, func() bool { return false }) }
+
+// A stream is a sequence of packets of one flow from the tester.
+type stream struct {
+	flow
+	port  int
+	count uint32
+	wrap  func(ip []byte) []byte // puts the packet into a tunnel; nil: none
+
+	outerSrc   netip.Addr // of the tunnel
+	outerLabel uint32
+}
+
+// next returns the next packet of the stream.
+func (s *stream) next() []byte {
+	f := s.flow
+	f.psn += s.count
+	s.count++
+	ip := f.appendIP(nil)
+	if s.wrap != nil {
+		ip = s.wrap(ip)
+	}
+	return ip
+}
+
+// offer sends the streams in turn at a rate for a time, or until done returns true, which may be nil.
+func (x *trial) offer(streams []*stream, bits float64, d time.Duration, done func() bool) bool {
+	const tick = 2 * time.Millisecond
+	begin := x.rig.now()
+	end, sent := begin.Add(d), 0.
+	for i := 0; ; {
+		now := x.rig.now()
+		switch {
+		case done != nil && done():
+			return true
+		case x.isOver() || !now.Before(end):
+			return false
+		}
+		due := min(bits*now.Sub(begin).Seconds(), sent+bits*0.05) // after a delay, at most 50 ms are made up for
+		for ; sent <= due; i++ {
+			s := streams[i%len(streams)]
+			ip := s.next()
+			x.transmit(s.port, ip)
+			sent += float64(8 * (len(ip) + ethernetSize))
+		}
+		next := now.Add(tick)
+		for x.rig.now().Before(next) && !x.isOver() {
+			x.pump(next)
+		}
+	}
+}
+
+// congest congests the device with the streams until done returns true, or the time of the profile has passed.
+func (x *trial) congest(streams []*stream, done func() bool) bool {
+	c := &x.profile.Congestion
+	rate := float64(c.Rate)
+	if rate == 0 {
+		rate = 10e6
+	}
+	if c.By == "command" {
+		stop, err := x.rig.start(c.Start)
+		if err != nil {
+			x.err = fmt.Errorf("congestion.start: %w", err)
+			return false
+		}
+		defer func() {
+			stop()
+			if len(c.Stop) > 0 {
+				runCommand(x.rig, c.Stop, time.Second)
+			}
+		}()
+	}
+	return x.offer(streams, rate, c.For, done)
+}
+
+// notifications returns the received packets of a kind.
+func (x *trial) notifications(k kind) (all []*seen) {
+	for _, n := range x.received {
+		if n.kind == k {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// host returns an address of a host that the tester plays: that with this number of the prefix.
+func host(prefix netip.Prefix, n uint32) netip.Addr { return hostOf(prefix, 0x10+n) }
+
+// pick returns the first prefix of a family.
+func pick(prefixes []netip.Prefix, v6 bool) (p netip.Prefix, ok bool) {
+	i := slices.IndexFunc(prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() == v6 })
+	if i < 0 {
+		return p, false
+	}
+	return prefixes[i], true
+}
+
+// queuePair returns a queue pair that only this case uses.
+func (x *trial) queuePair(n int) uint32 { return uint32(0x10000 + x.number*256 + n) }
+
+// checksumOf identifies a packet, also after it was forwarded.
+func checksumOf(p *packet) uint32 { return crc32.ChecksumIEEE(p.upper) }
