@@ -261,6 +261,37 @@ func TestTableConfigure(t *testing.T) {
 	require.Len(t, slices.Collect(table.Changes(start)), 1)
 }
 
+// A shorter idle time holds from the next call on, also for flows that were notified before.
+func TestTableShorterIdle(t *testing.T) {
+	cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9), Idle: time.Hour}
+	table := wiretest.Must(NewTable(cfg))(t)
+	id := FlowID{far, 0x22}
+	table.React(accepted(message.KindCNP), id, start)
+	drainChanges(table.Changes(start))
+	table.Advance(start.Add(time.Second)) // computes when to look again
+	cfg.Idle = 2 * time.Second
+	require.NoError(t, table.Configure(cfg))
+	table.Advance(start.Add(2*time.Second - 1))
+	require.Len(t, slices.Collect(table.All()), 1)
+	table.Advance(start.Add(2*time.Second + 1))
+	require.Empty(t, slices.Collect(table.All()))
+}
+
+// Without a configured value, 1,024 flows are kept, for 10 s.
+func TestTableDefaults(t *testing.T) {
+	table := newTable(t, nil)
+	for n := range uint32(1025) {
+		require.EqualValues(t, 0, table.Stats().Evicted)
+		table.React(accepted(message.KindCNP), FlowID{far, n + 2}, start)
+	}
+	require.EqualValues(t, 1, table.Stats().Evicted)
+	drainChanges(table.Changes(start))
+	table.Advance(start.Add(10*time.Second - 1))
+	require.Len(t, slices.Collect(table.All()), 1024)
+	table.Advance(start.Add(10*time.Second + 1))
+	require.Empty(t, slices.Collect(table.All()))
+}
+
 // Nothing is allocated for news of flows that are kept.
 func TestTableAllocs(t *testing.T) {
 	table := newTable(t, nil)

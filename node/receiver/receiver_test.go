@@ -758,9 +758,29 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, message.KindFastCNP, d.Message)
 	require.NotEmpty(t, out)
 	is(3*time.Second, node.ReasonLimited) // three were sent
-	cfg.Out = node.Rate{}
+	cfg.Out, cfg.PerFlow = node.Rate{}, 0
 	require.NoError(t, r.Configure(cfg))
 	is(3*time.Second, 0)
+	is(3*time.Second, 0)
+}
+
+// A receiver that had no interval between CNPs has one from the configuration on that sets it.
+func TestConfigureInterval(t *testing.T) {
+	cfg := config(t)
+	cfg.PerFlow = 0
+	r := made(t, cfg)
+	is := func(at time.Duration, want node.Reason) {
+		t.Helper()
+		_, d := receive(r, nil, isMarked(t), now.Add(at))
+		require.Equal(t, want, d.Reason)
+	}
+	is(0, 0)
+	is(0, 0)
+	cfg.PerFlow = time.Second
+	require.NoError(t, r.Configure(cfg))
+	is(1, 0)
+	is(time.Second, node.ReasonLimited)
+	is(time.Second+1, 0)
 }
 
 // A packet that a switch has trimmed is not answered. One that a network device has cut in its data is answered, as one
