@@ -249,10 +249,7 @@ func TestClosedPipe(t *testing.T) {
 
 // A disk that is full is an error of every command.
 func TestFull(t *testing.T) {
-	const full = "/dev/full"
-	if _, err := os.Stat(full); err != nil {
-		wiretest.Missing(t, "there is no "+full)
-	}
+	full := wiretest.FullDevice(t)
 	file := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	for _, args := range [][]string{
 		{file},

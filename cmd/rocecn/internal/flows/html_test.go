@@ -183,12 +183,16 @@ func TestPageCannotBeWritten(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, name)
 
-	status, _, stderr = run(t, nil, "-html", "/dev/full", wiretest.Path(t, "rxe-perf4.pcap"))
+	full := wiretest.FullDevice(t)
+	status, _, stderr = run(t, nil, "-html", full, wiretest.Path(t, "rxe-perf4.pcap"))
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "-html: ")
+	is, err := os.Stat(full)
+	require.NoError(t, err)
+	require.NotZero(t, is.Mode()&os.ModeDevice, "the device is not replaced by a file")
 }
 
-// crowd is so many flows with the longest addresses and numbers that there are.
+// manyFlows returns n flows with the longest addresses and numbers.
 func manyFlows(n int) *flows.Snapshot {
 	s := &flows.Snapshot{}
 	for i := range n {

@@ -502,14 +502,11 @@ func TestAnswerOutputBreaks(t *testing.T) {
 }
 
 func TestAnswerOutputFull(t *testing.T) {
-	const full = "/dev/full"
-	if _, err := os.Stat(full); err != nil {
-		wiretest.Missing(t, "there is no "+full)
-	}
+	full := wiretest.FullDevice(t)
 	var stderr bytes.Buffer
 	require.Equal(t, 1, Answer(t.Context(),
 		[]string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
-	require.Equal(t, "rocecn answer: /dev/full: no space left on device\n", stderr.String())
+	require.Equal(t, "rocecn answer: "+full+": no space left on device\n", stderr.String())
 }
 
 // The answer to a packet of a live capture comes before the next packet.

@@ -288,15 +288,12 @@ func TestOutputBreaks(t *testing.T) {
 }
 
 func TestOutputFull(t *testing.T) {
-	const full = "/dev/full"
-	if _, err := os.Stat(full); err != nil {
-		wiretest.Missing(t, "there is no "+full)
-	}
+	full := wiretest.FullDevice(t)
 	var stdout, stderr bytes.Buffer
 	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`),
 		wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}
 	require.Equal(t, 1, Run(t.Context(), args, nil, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "rocecn play: output: write /dev/full: no space left on device\n")
+	require.Contains(t, stderr.String(), "rocecn play: output: write "+full+": no space left on device\n")
 }
 
 // A line about a live capture comes before the next frame, and an interrupt is

@@ -176,11 +176,23 @@ func (a *agent) checks(t *testing.T) string {
 	return output.String()
 }
 
+// awaitEnd returns the error with which the process ends. A process that does not end fails the test.
+func (a *agent) awaitEnd(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-a.ended:
+		return err
+	case <-time.After(wiretest.Timeout):
+		t.Fatalf("the process has not ended in %v: %s", wiretest.Timeout, a.log())
+		return nil
+	}
+}
+
 // terminate ends the agent by SIGTERM.
 func (a *agent) terminate(t *testing.T) {
 	t.Helper()
 	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, <-a.ended, a.log())
+	require.NoError(t, a.awaitEnd(t), a.log())
 }
 
 // addsUp checks that each packet of a role was counted once, and that the sent packets and send errors add up.

@@ -182,7 +182,7 @@ func TestKernelTranslatorAndAgent(t *testing.T) {
 	self := wiretest.Must(os.Executable())(t)
 	elsewhere := strings.Replace(string(octetsOf(t, agent.config)), monitor, "[::1]:9480", 1)
 	second := startAs(t, r, written(t, "second.toml", elsewhere), self)
-	require.Error(t, <-second.ended)
+	require.Error(t, second.awaitEnd(t))
 	require.Contains(t, second.log(), "role.sender.mode: fastpath: r1: an XDP program is there already")
 	agent.terminate(t)
 	require.NotContains(t, agent.checks(t), "the agent, which runs")

@@ -156,7 +156,7 @@ func TestShapeKilled(t *testing.T) {
 	ids := egressOf(t, a, "a0")
 	require.Len(t, ids, 1)
 	require.NoError(t, agent.Process.Kill())
-	<-agent.ended
+	agent.awaitEnd(t)
 	if ids[0] == 0 { // before Linux 6.6 a filter stays, and its orders expire; the next agent replaces it
 		agent = start(t, a, theShaper)
 		require.Len(t, egressOf(t, a, "a0"), 1)
@@ -200,7 +200,7 @@ func TestShapeTried(t *testing.T) {
 	// The agent does not start, and leaves no program.
 	self := wiretest.Must(os.Executable())(t)
 	agent := startAs(t, a, written(t, "agent.toml", installs), self)
-	require.Error(t, <-agent.ended)
+	require.Error(t, agent.awaitEnd(t))
 	require.Contains(t, agent.log(), "qdisc tbf was configured")
 	require.Empty(t, egressOf(t, a, "a0"))
 }
@@ -253,7 +253,7 @@ func TestShapeInstalls(t *testing.T) {
 		require.Contains(t, output.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		self := wiretest.Must(os.Executable())(t)
 		agent := startAs(t, a, written(t, "agent.toml", installs), self)
-		require.Error(t, <-agent.ended)
+		require.Error(t, agent.awaitEnd(t))
 		require.Contains(t, agent.log(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		require.Empty(t, egressOf(t, a, "a0"))
 		require.Equal(t, "noqueue", root())
@@ -264,7 +264,7 @@ func TestShapeInstalls(t *testing.T) {
 	require.Equal(t, "fq", root())
 	require.NotContains(t, agent.log(), "only fq keeps")
 	require.NoError(t, agent.Process.Kill())
-	<-agent.ended
+	agent.awaitEnd(t)
 	require.Equal(t, "fq", root())
 
 	agent = start(t, a, installs)

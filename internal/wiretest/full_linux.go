@@ -1,0 +1,28 @@
+package wiretest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// FullDevice returns the name of a device that accepts no octet, as a disk that is full. As root it makes one of its
+// own, so that a program that replaces or removes it does not do so to that of the machine.
+func FullDevice(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return "/dev/full"
+	}
+	name := filepath.Join(t.TempDir(), "full")
+	if err := unix.Mknod(name, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 7))); err != nil {
+		Missing(t, "a device cannot be made: "+err.Error())
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		Missing(t, "devices cannot be used in the temporary folder: "+err.Error())
+	}
+	f.Close()
+	return name
+}
