@@ -844,3 +844,18 @@ func TestSourceQPOfTheSamePSNs(t *testing.T) {
 	observe(m, at, c.request(3))
 	of(c.ack(3), c.b)
 }
+
+// After two REPs that differ, repetitions of one of them do not keep their exchange: a minute after it, another one
+// with the same communication ids is learned.
+func TestREPRepeatedAfterConflict(t *testing.T) {
+	c, other, second := live(), live(), live()
+	other.b, other.commB = 0x32, 0xBBBB0002
+	second.a = 0x22
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep(), other.rep())
+	observe(m, start.Add(50*time.Second), c.rep())
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	later := start.Add(time.Minute + 1)
+	observe(m, later, second.req(), second.rep())
+	requireSource(t, m, second.forth(), later, second.a)
+}
