@@ -3,9 +3,8 @@ package wiretest
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // FullDevice returns the name of a device that accepts no octet, as a disk that is full. As root it makes one of its
@@ -16,7 +15,8 @@ func FullDevice(t testing.TB) string {
 		return "/dev/full"
 	}
 	name := filepath.Join(t.TempDir(), "full")
-	if err := unix.Mknod(name, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 7))); err != nil {
+	// major number 1, minor number 7
+	if err := syscall.Mknod(name, syscall.S_IFCHR|0o600, 1<<8|7); err != nil {
 		Missing(t, "a device cannot be made: "+err.Error())
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)

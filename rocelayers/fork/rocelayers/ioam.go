@@ -107,6 +107,7 @@ func (l *IOAM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		l.Offset = 0
 		return nil
 	}
+	df.SetTruncated()
 	return ipv6opt.ErrOverrun
 }
 

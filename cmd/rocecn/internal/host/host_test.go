@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -135,6 +136,21 @@ func TestCountersWithoutNumber(t *testing.T) {
 	_, out, _ = run(t, "-root", folder(t, files))
 	require.Regexp(t, `no number in link_downed, port_00, .*, port_14 and 6 more: "N/A \(no PMA\)"$`,
 		parseOne(t, out).Missing[0])
+}
+
+// Pauses and queue pairs that could not be read are missing, and the rest is there.
+func TestProgramsWithoutAnswer(t *testing.T) {
+	files := maps.Clone(rxe)
+	delete(files, "ethtool/eth0")
+	delete(files, "rdma/qp")
+	status, out, stderr := run(t, "-root", folder(t, files))
+	require.Zero(t, status, stderr)
+	o := parseOne(t, out)
+	require.Equal(t, "rxe0", o.Ports[0].Device)
+	require.Empty(t, o.Interfaces)
+	require.Len(t, o.Missing, 3)
+	require.Regexp(t, "^pauses of eth0: .*no such file", o.Missing[1])
+	require.Regexp(t, "^queue pairs: .*no such file", o.Missing[2])
 }
 
 // The help names the folder that is read.
