@@ -264,6 +264,23 @@ func TestNamespace(t *testing.T) {
 	require.Equal(t, data(t, 2, 64), got[0].Data)
 }
 
+// A queue is congested from its threshold on: the packet that makes it as deep is given.
+func TestThresholdReached(t *testing.T) {
+	p := newPort(t, slow...)
+	packet := data(t, 1, 64)
+	size := uint64(14 + len(packet)) // with the Ethernet header
+	threshold := p.backlog(t) + 3*size
+	s := p.watch(t, Config{Interfaces: []Interface{{Name: "eth0", Threshold: threshold}}})
+	for i, want := range []int{0, 0, 1, 1} {
+		p.send(t, packet)
+		got := read(t, s)
+		require.Len(t, got, want, "packet %d", i+1)
+		if want > 0 {
+			require.Equal(t, threshold+uint64(i-2)*size, got[0].Depth)
+		}
+	}
+}
+
 // Packets without room are counted exactly.
 func TestLost(t *testing.T) {
 	p := newPort(t, slow...)
@@ -297,6 +314,24 @@ func TestPerFlow(t *testing.T) {
 	s = p.watch(t, Config{PerFlow: time.Nanosecond})
 	p.send(t, data(t, 1, 64), data(t, 1, 64))
 	require.Len(t, read(t, s), 2)
+}
+
+// The interval holds from event to event, not only after the first one.
+func TestPerFlowForLong(t *testing.T) {
+	const interval = 20 * time.Millisecond
+	p := newPort(t, slow...)
+	s := p.watch(t, Config{PerFlow: interval})
+	packet := data(t, 1, 64)
+	var all []netio.Packet
+	wiretest.Await(t, "five events", func() bool {
+		p.send(t, packet, packet)
+		all = append(all, read(t, s)...)
+		return len(all) >= 5
+	})
+	for i := range all[1:] {
+		gap := all[i+1].Time.Sub(all[i].Time)
+		require.GreaterOrEqual(t, gap, interval-time.Millisecond, "each read compares the clocks again")
+	}
 }
 
 // Interfaces can be replaced, and a missing one does not affect the others.
