@@ -153,3 +153,17 @@ func TestChoose(t *testing.T) {
 	require.Equal(t, "sum/sum.go:5: Of: if a < 0 {\nsum/sum.go:6: Of: a = -a\nsum/sum.go:8: Of: return a + b\n", out.String())
 	require.ErrorContains(t, chooseStatements(&out, root, []string{"sum"}, 4, 1), "4 statements wanted, and only 3")
 }
+
+// The committed lists fit the code: each fault can be planted.
+func TestCommittedLists(t *testing.T) {
+	lists, err := filepath.Glob("faults/*.toml")
+	require.NoError(t, err)
+	faults, err := readLists(lists)
+	require.NoError(t, err)
+	require.NotEmpty(t, faults)
+	for _, f := range faults {
+		text, err := os.ReadFile(filepath.Join("../..", f.File))
+		require.NoError(t, err, f.Name)
+		require.Equal(t, 1, strings.Count(string(text), f.Old), "%s: %s", f.File, f.Name)
+	}
+}
