@@ -10,12 +10,12 @@ import (
 	"github.com/rocecn/rocecn/rocelayers"
 )
 
-// feedback records what a layer reports to its parser.
+// feedback records whether a layer reported truncation to its parser.
 type feedback struct{ truncated bool }
 
 func (f *feedback) SetTruncated() { f.truncated = true }
 
-// A layer that is decoded on its own reports to gopacket that its octets end too early, whatever is before it.
+// A layer that is decoded on its own reports to gopacket that its octets end too early.
 func TestLayersReportTruncation(t *testing.T) {
 	for _, test := range []struct {
 		name  string

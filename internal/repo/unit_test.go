@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const capabilities = "CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON"
+
 // The lines of the unit file, each with its reason. A line that is removed or weakened takes a protection or a right
 // from every installed agent, which no other test can notice.
 var unitLines = []struct{ line, reason string }{
@@ -25,8 +27,8 @@ var unitLines = []struct{ line, reason string }{
 	{"Restart=on-failure", ""},
 	{"RestartSec=1", ""},
 	{"DynamicUser=yes", "not root"},
-	{"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON", "what any source needs"},
-	{"CapabilityBoundingSet=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON", "and nothing else"},
+	{"AmbientCapabilities=" + capabilities, "those that any source needs"},
+	{"CapabilityBoundingSet=" + capabilities, "and no others"},
 	{"NoNewPrivileges=yes", "no set-user-ID program raises rights"},
 	{"ProtectSystem=strict", "the file system is read-only"},
 	{"ProtectHome=yes", ""},

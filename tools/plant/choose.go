@@ -25,7 +25,8 @@ func chooseStatements(out io.Writer, root string, folders []string, n int, seed 
 			case err != nil:
 				return err
 			case entry.IsDir():
-				if _, err := os.Stat(filepath.Join(path, "go.mod")); entry.Name() == "testdata" || path != top && err == nil {
+				_, err := os.Stat(filepath.Join(path, "go.mod"))
+				if entry.Name() == "testdata" || path != top && err == nil {
 					return filepath.SkipDir
 				}
 				return nil

@@ -117,7 +117,7 @@ func (t *tree) plant(f *fault) error {
 // An outcome is the result of one run of tests.
 type outcome struct {
 	failed  bool
-	reason  string // the first test that failed, or what else ended the run
+	reason  string // the first test that failed, or another cause of the end
 	invalid error  // the code does not compile, or the run could not be started
 }
 

@@ -3,8 +3,8 @@
 //
 //	go -C tools run ./plant [-stratum NAME] [-fault TEXT] [-share I/N] [-v] LIST …
 //
-// Before the first fault, the tests have to pass without one. Plant exits with 1 if a fault is missed whose entry has no
-// reason for it, or does not compile.
+// Before the first fault, the tests have to pass without one. Plant exits with 1 if a fault does not compile, or is
+// missed and its entry has no reason for that.
 //
 // Lists of faults for code that their author has not chosen begin with random places:
 //
@@ -42,7 +42,7 @@ func runCommand(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("plant", flag.ExitOnError)
 	root := flags.String("root", "..", "the repository's `folder`")
 	stratum := flags.String("stratum", "", "try the faults of this stratum only: a `name`")
-	part := flags.String("fault", "", "try the faults whose names contain this `text` only")
+	part := flags.String("fault", "", "try the faults with this `text` in their names only")
 	share := flags.String("share", "1/1", "try one of N shares of the faults: `I/N`")
 	limit := flags.Duration("timeout", 5*time.Minute, "a test that takes longer has noticed the fault")
 	verbose := flags.Bool("v", false, "print the output of the tests that fail")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,13 +12,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A repository with one function, whose test compares two sums, and one file that the test reads.
-var repository = map[string]string{
-	"go.mod":         "module example.org/sum\n\ngo 1.26\n",
-	"sum/sum.go":     "package sum\n\n// Of adds.\nfunc Of(a, b int) int {\n\tif a < 0 {\n\t\ta = -a\n\t}\n\treturn a + b\n}\n",
-	"sum/limit.txt":  "limit 7\n",
-	"sum/text/a.txt": "x\n",
-	"sum/sum_test.go": `package sum
+// repository has one function and a test of it, and one file that another test reads.
+var repository = []struct{ name, text string }{
+	{"go.mod", "module example.org/sum\n\ngo 1.26\n"},
+	{"sum/sum.go", `package sum
+
+// Of adds.
+func Of(a, b int) int {
+	if a < 0 {
+		a = -a
+	}
+	return a + b
+}
+`},
+	{"sum/limit.txt", "limit 7\n"},
+	{"sum/text/a.txt", "x\n"},
+	{"sum/sum_test.go", `package sum
 
 import ("os"; "testing")
 
@@ -28,15 +38,15 @@ func TestOf(t *testing.T) {
 func TestLimit(t *testing.T) {
 	if b, err := os.ReadFile("limit.txt"); err != nil || string(b) != "limit 7\n" { t.Fatal("limit") }
 }
-`,
+`},
 }
 
 func writeRepository(t *testing.T) (root string) {
 	root = t.TempDir()
-	for name, text := range repository {
-		path := filepath.Join(root, name)
+	for _, file := range repository {
+		path := filepath.Join(root, file.name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(file.text), 0o644))
 	}
 	return root
 }
@@ -48,8 +58,8 @@ func writeList(t *testing.T, text string) string {
 }
 
 func entry(name, file, old, new, more string) string {
-	return "[[fault]]\nname = '" + name + "'\nstratum = 'sums'\nfile = '" + file + "'\nold = '" + old + "'\nnew = '" + new +
-		"'\n" + more + "\n"
+	const form = "[[fault]]\nname = '%s'\nstratum = 'sums'\nfile = '%s'\nold = '%s'\nnew = '%s'\n%s\n"
+	return fmt.Sprintf(form, name, file, old, new, more)
 }
 
 func TestFaults(t *testing.T) {
@@ -90,10 +100,10 @@ func TestFaults(t *testing.T) {
 			for _, want := range test.want {
 				require.Contains(t, out.String(), want)
 			}
-			for name, text := range repository {
-				after, err := os.ReadFile(filepath.Join(root, name))
+			for _, file := range repository {
+				after, err := os.ReadFile(filepath.Join(root, file.name))
 				require.NoError(t, err)
-				require.Equal(t, text, string(after), "the repository itself is unchanged")
+				require.Equal(t, file.text, string(after), "the repository itself is unchanged")
 			}
 		})
 	}
@@ -150,8 +160,10 @@ func TestChoose(t *testing.T) {
 	root := writeRepository(t)
 	var out bytes.Buffer
 	require.NoError(t, chooseStatements(&out, root, []string{"sum"}, 3, 1))
-	require.Equal(t, "sum/sum.go:5: Of: if a < 0 {\nsum/sum.go:6: Of: a = -a\nsum/sum.go:8: Of: return a + b\n", out.String())
-	require.ErrorContains(t, chooseStatements(&out, root, []string{"sum"}, 4, 1), "4 statements wanted, and only 3")
+	want := []string{"sum/sum.go:5: Of: if a < 0 {", "sum/sum.go:6: Of: a = -a", "sum/sum.go:8: Of: return a + b"}
+	require.Equal(t, want, strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"))
+	err := chooseStatements(&out, root, []string{"sum"}, 4, 1)
+	require.ErrorContains(t, err, "4 statements wanted, and only 3")
 }
 
 // The committed lists fit the code: each fault can be planted.
