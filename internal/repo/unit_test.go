@@ -20,7 +20,7 @@ var unitLines = []struct{ line, reason string }{
 	{"After=network-online.target", "likewise"},
 	{"[Service]", ""},
 	{"Type=notify", "the agent reports when its sources and sinks are open"},
-	{"ExecStartPre=/usr/bin/rocecn check -config /etc/rocecn/rocecn.toml", "a wrong file is explained before the start"},
+	{"ExecStartPre=/usr/bin/rocecn check -config /etc/rocecn/rocecn.toml", "a wrong file is explained"},
 	{"ExecStart=/usr/bin/rocecn run -config /etc/rocecn/rocecn.toml", ""},
 	{`ExecReload=/bin/sh -c "kill -HUP $MAINPID"`, "the agent reads its file again on SIGHUP"},
 	{"WatchdogSec=10", "the agent reports within half of it that its workers run"},

@@ -144,7 +144,8 @@ func TestShares(t *testing.T) {
 	}{{"1/2", "first third"}, {"2/2", "second"}, {"1/1", "first second third"}} {
 		t.Run(test.share, func(t *testing.T) {
 			var out bytes.Buffer
-			require.NoError(t, runCommand(context.Background(), &out, []string{"-root", root, "-share", test.share, list}))
+			args := []string{"-root", root, "-share", test.share, list}
+			require.NoError(t, runCommand(context.Background(), &out, args))
 			for _, name := range []string{"first", "second", "third"} {
 				require.Equal(t, strings.Contains(test.want, name), strings.Contains(out.String(), name), name)
 			}
