@@ -156,13 +156,13 @@ func TestOuterHeaders(t *testing.T) {
 	}{
 		{"none", macs + `0800` + cnp4, nil},
 		{"VXLAN with CE", macs + `0800` + strings.Replace(toVTEP, `4500`, `450f`, 1) + send, []string{"vxlan 450f"}},
-		{"IP in IP", macs + `0800 450300540000000040290000` + sites + send, []string{"none 4503"}},
+		{"IP in IP", macs + `0800 450300540000000040290000` + sites + send, []string{"ipip 4503"}},
 		{"labels", macs + `8847 3e801140` + cnp4, []string{"mpls "}},
 		{"labels in GRE", macs + `0800 4502005800000000402f0000` + sites + `00008847 3e801140` + cnp4,
 			[]string{"gre 4502", "mpls 4502"}},
 		{"SRv6 in IPv6 in SRv6", macs + `86dd 602beef500bc2b40` + nodes + `2902040000000000` + node2 +
 			`603beef5007c2940` + nodes + `604beef500542b40` + nodes + `0402040000000000` + node2 + cnp4,
-			[]string{"srv6 602b", "none 603b", "srv6 604b"}},
+			[]string{"srv6 602b", "ipip 603b", "srv6 604b"}},
 		{"VXLAN in ERSPAN", macs + `0800 450000a400000000402f0000` + sites + `100088be 00000001 10000000 00000000` +
 			macs + `0800` + strings.Replace(toVTEP, `4500`, `4503`, 1) + send, []string{"erspan2 4500", "vxlan 4503"}},
 		{"nothing in VXLAN", macs + `0800` + strings.Replace(toVTEP, `86dd`, `0806`, 1) + send, nil},
