@@ -31,7 +31,17 @@ func Hex(t testing.TB, s string) []byte {
 }
 
 // separate are the folders of testdata that are modules of their own, so that importers do not download them.
-var separate = []string{"real", "tshark"}
+var separate = []string{"real", "tshark", "vectors"}
+
+// OwnPath returns the path of a file in the testdata folder of the tested package, if that folder is a module of its
+// own. The test is skipped if the folder is absent, as in a module from a proxy.
+func OwnPath(t testing.TB, name string) string {
+	t.Helper()
+	if _, err := os.Stat("testdata"); err != nil {
+		Missing(t, "the package's testdata is only in a clone of the repository, not in the module")
+	}
+	return filepath.Join("testdata", name)
+}
 
 // Path returns the path of a file in the repository's testdata folder, also for the tests of nested modules. If the
 // file is in a separate folder, which every clone has but the module that a proxy serves has not, the test is skipped.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -220,7 +219,7 @@ func TestERFRecords(t *testing.T) {
 
 // TestPackets prints the packets of testdata/packets.golden. The first lines of the file explain its format.
 func TestPackets(t *testing.T) {
-	golden := filepath.Join("testdata", "packets.golden")
+	golden := wiretest.OwnPath(t, "packets.golden")
 	cases := strings.Split(string(wiretest.Must(os.ReadFile(golden))(t)), "\n== ")
 	for i, c := range cases[1:] {
 		rows := append(strings.Split(strings.TrimRight(c, "\n"), "\n"), "", "")

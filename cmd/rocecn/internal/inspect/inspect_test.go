@@ -103,9 +103,8 @@ func TestGolden(t *testing.T) {
 		for _, capture := range wiretest.Captures(t, "*.pcap") {
 			out, _, status := inspect(nil, c.flag, wiretest.Path(t, capture))
 			require.Zero(t, status, capture)
-			golden := filepath.Join("testdata", strings.TrimSuffix(capture, ".pcap")+c.extension)
+			golden := wiretest.OwnPath(t, strings.TrimSuffix(capture, ".pcap")+c.extension)
 			if *update {
-				require.NoError(t, os.MkdirAll("testdata", 0o755))
 				require.NoError(t, os.WriteFile(golden, []byte(out), 0o644))
 			}
 			want := wiretest.Must(os.ReadFile(golden))(t)

@@ -68,11 +68,9 @@ type goldenCase struct {
 	given, want  []string // lines of the file
 }
 
-func goldenPath(role string) string { return filepath.Join("testdata", role+".golden") }
-
 func readGolden(t testing.TB, role string) *golden {
 	t.Helper()
-	octets := wiretest.Must(os.ReadFile(goldenPath(role)))(t)
+	octets := wiretest.Must(os.ReadFile(wiretest.OwnPath(t, role+".golden")))(t)
 	g := &golden{packets: map[string]string{}, names: map[string]string{}}
 	var c *goldenCase
 	for line := range strings.Lines(string(octets)) {
@@ -210,7 +208,7 @@ func roundRates(line string) string {
 
 func (g *golden) write(t testing.TB, role string) {
 	t.Helper()
-	f := wiretest.Must(os.Create(goldenPath(role)))(t)
+	f := wiretest.Must(os.Create(wiretest.OwnPath(t, role+".golden")))(t)
 	w := bufio.NewWriter(f)
 	for _, line := range g.head {
 		fmt.Fprintln(w, line)

@@ -436,7 +436,7 @@ func TestSkipped(t *testing.T) {
 
 // A file of the agent has the same roles, of which play takes one.
 func TestTOMLFile(t *testing.T) {
-	agent := string(octets(t, "testdata/agent.toml"))
+	agent := string(octets(t, wiretest.OwnPath(t, "agent.toml")))
 	in := every(0, packet(t))
 	want, out, _ := rehearse(t, "switch", `{"enabled": true, "self": ["2001:db8:ffff::5"],
 		"methods": [{"senders": "::/0", "method": "fastcnp"}]}`, in)

@@ -1,0 +1,1 @@
+module github.com/rocecn/rocecn/ipv6opt/testdata/fuzz
