@@ -54,6 +54,7 @@ var layers = [][]string{
 	{"node/reaction", "flows/triage"},
 	{"lab/sim", "lab/fluid"},
 	{"lab"},
+	{"lab/rtt"},
 	{"lab/check", "lab/scenario"},
 	{"lab/experiment"},
 }

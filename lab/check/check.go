@@ -103,6 +103,8 @@ func All() []Check {
 		{"A9", "time and queue that Fast CNP saves", 47, true, checkSaved},
 		{"F", "phase margins of the fluid model, as its authors compute them", 30, true, checkMargins},
 		{"A10", "sums, fingerprints, seeds", 42, true, checkSums},
+		{"A11", "target of Swift", 18, true, checkSwift},
+		{"A12", "fixed point of patched TIMELY", 12, false, checkTimely},
 		{"B1", "two round trips at one port, as measured in a network of Azure", 10, false, checkAzure},
 	}
 }

@@ -38,7 +38,7 @@ var positions = Experiment{
 				cases = append(cases, c)
 			}
 		}
-		return withReactions(cases, always)
+		return withReactions(cases, func(c *Case) bool { return c.At[0].Value >= 100 }) // µs: below, all use the link
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("C1") {

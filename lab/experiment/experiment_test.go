@@ -225,7 +225,7 @@ func TestRows(t *testing.T) {
 		}
 		r := wiretest.Must(p.Run(t.Context(), "", Quick, func(float64) {}))(t)
 		rows := r.Rows()
-		require.Len(t, rows, map[string]int{"C1": 3 * 3 * (3*3 + 1), "C2": 6}[e.ID])
+		require.Len(t, rows, map[string]int{"C1": 7 * (3*3 + 1), "C2": 6}[e.ID])
 		for _, row := range rows {
 			require.True(t, row.OK(), "%+v", row)
 		}
@@ -291,11 +291,11 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, []string{"%", "1", "10µs", "150", "one way 10µs, hop 1", "c0ffee"}, places[1][1:7])
 	require.Contains(t, places[1][7], "RED from 5000 to 200000 octets")
 	verdicts := rows(p.NothingCSV)
-	require.Len(t, verdicts, 1+27+27)
+	require.Len(t, verdicts, 1+21+21)
 	require.Equal(t, []string{"worse", "C1", "one way 10µs, hop 1", peak, "50", "50", "50", "1", "c0ffee"},
 		verdicts[1][:9])
 	require.Contains(t, verdicts[1][9], "RED from 5000 to 200000 octets")
-	require.Equal(t, "no figure is better", verdicts[28][0])
+	require.Equal(t, "no figure is better", verdicts[22][0])
 	require.Equal(t, "+50.0 %", p.Worse[0].Change())
 	require.Equal(t, "commit", rows(p.RowsCSV)[0][9])
 }

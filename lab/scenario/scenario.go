@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/rtt"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
@@ -122,7 +123,8 @@ type Host struct {
 	Cold                 bool    `json:"cold"`   // hosts have to learn queue pairs from their packets
 }
 
-// Reaction is the reaction point: "paper", "connectx" or "none". Fields that are not 0 replace its parameters.
+// Reaction is the reaction point: "paper" or "connectx", which are DCQCN and react to notifications; "swift" or
+// "timely", which follow the round trip; or "none". Fields that are not 0 replace its parameters.
 type Reaction struct {
 	Kind     string `json:"kind"`
 	Min      Rate   `json:"min"`
@@ -130,7 +132,8 @@ type Reaction struct {
 	Hyper    Rate   `json:"hyper"`
 	Timer    Time   `json:"timer"`
 	Alpha    Time   `json:"alpha_timer"`
-	RTT      Time   `json:"rtt"` // T of the variants of hpcc: the longest round trip of the idle network
+	RTT      Time   `json:"rtt"`    // longest round trip of the idle network: T of HPCC, the gradient's unit of TIMELY
+	Target   Time   `json:"target"` // round trip: target of Swift, reference of patched TIMELY
 	MaxStage uint32 `json:"max_stage"`
 }
 
@@ -163,8 +166,12 @@ const ConnectXInterval = 4 * Time(sim.Microsecond)
 // DefaultOf returns the defaults of a scenario with a kind of reaction.
 func DefaultOf(kind string) *Scenario {
 	s := Default()
-	if kind == "connectx" {
+	switch kind {
+	case "connectx":
 		s.Reaction.Kind, s.Host.Interval = kind, ConnectXInterval
+	case "swift", "timely":
+		s.Reaction.Kind, s.Host.AckEvery = kind, 1
+		s.Variants = []lab.Variant{lab.None}
 	}
 	return s
 }
@@ -239,7 +246,11 @@ func (s *Scenario) checkScenario() error {
 			"want a multiple of 4 from 64 to 8192"},
 		{h.Incapable < 0 || h.Incapable > t.hostCount(), "host.incapable", "want 0 to the number of hosts"},
 		{h.AckEvery < 1 || h.AckEvery > 1<<20, "host.ack_every", "want 1 to 1048576"},
-		{!s.Reaction.isKnown(), "reaction.kind", "want paper, connectx or none"},
+		{!s.Reaction.isKnown(), "reaction.kind", "want paper, connectx, swift, timely or none"},
+		{s.Reaction.followsRTT() && s.notified() >= 0, fmt.Sprintf("variants[%d]", s.notified()),
+			"want none, or a variant of hpcc, with reaction.kind " + s.Reaction.Kind + ", which ignores notifications"},
+		{s.Reaction.Kind == "swift" && s.Reaction.Target == 0, "reaction.target", "want more than 0 with swift"},
+		{s.Reaction.Kind == "timely" && s.Reaction.RTT == 0, "reaction.rtt", "want more than 0 with timely"},
 		{s.Reaction.Min > t.Rate, "reaction.min", "want at most topology.rate"},
 		{slices.ContainsFunc(s.Variants, lab.Variant.HPCC) && s.Reaction.RTT == 0, "reaction.rtt",
 			"want more than 0 with the variants of hpcc"},
@@ -376,7 +387,41 @@ func (p *PPFC) line(edge Time) string {
 }
 
 func (r *Reaction) isKnown() bool {
-	return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none"
+	return slices.Contains([]string{"paper", "connectx", "swift", "timely", "none"}, r.Kind)
+}
+
+// followsRTT reports whether the reaction point follows the round trip and ignores notifications.
+func (r *Reaction) followsRTT() bool { return r.Kind == "swift" || r.Kind == "timely" }
+
+// notified returns the index of the first variant with notifications other than for HPCC, or -1.
+func (s *Scenario) notified() int {
+	return slices.IndexFunc(s.Variants, func(v lab.Variant) bool { return v != lab.None && !v.HPCC() })
+}
+
+// control returns the function for reaction points that follow the round trip, or nil.
+func (s *Scenario) control() func(line uint64) lab.Control {
+	r := &s.Reaction
+	switch r.Kind {
+	case "swift":
+		const around = 82 + 20 // octets of a frame besides the data, and those between frames
+		payload := uint64(s.Host.Payload)
+		return func(line uint64) lab.Control {
+			return rtt.NewSwift(rtt.DefaultSwift(line, payload, payload+around, duration(r.Target)))
+		}
+	case "timely":
+		return func(line uint64) lab.Control {
+			c := rtt.DefaultTimely(line, duration(r.RTT))
+			c.Reference = duration(r.Target)
+			if r.Min > 0 {
+				c.Min = min(uint64(r.Min), line)
+			}
+			if r.Additive > 0 {
+				c.Delta = uint64(r.Additive)
+			}
+			return rtt.NewTimely(c)
+		}
+	}
+	return nil
 }
 
 // point returns the reaction point's parameters for a port.
@@ -419,6 +464,10 @@ func (r *Reaction) hpcc(line uint64) reaction.HPCCConfig {
 // config returns the laboratory's configuration of one run.
 func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 	sw, h := &s.Switch, &s.Host
+	control := s.control()
+	if v.HPCC() {
+		control = nil
+	}
 	return lab.Config{
 		Seed: seed, Variant: v,
 		RED: lab.RED{Min: int64(sw.KMin), Max: int64(sw.KMax), Probability: sw.PMax, At: sw.Decide},
@@ -437,7 +486,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(), Window: int64(h.Window),
 		DataPriority: dataPriority, AckPriority: h.AckPriority, NotificationPriority: h.NotificationPriority,
-		Reaction: s.Reaction.point, HPCC: s.Reaction.hpcc,
+		Reaction: s.Reaction.point, HPCC: s.Reaction.hpcc, Control: control,
 	}
 }
 
@@ -451,6 +500,16 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	receiver := "receiver answers at once"
 	switch v {
 	case lab.None:
+		if r := &s.Reaction; r.followsRTT() {
+			text := fmt.Sprintf("none: no notifications, reaction %s%s", r.Kind, r.additive())
+			if r.RTT > 0 {
+				text += fmt.Sprintf(", idle round trip %v", r.RTT.sim())
+			}
+			if r.Target > 0 {
+				text += fmt.Sprintf(", target %v", r.Target.sim())
+			}
+			return text
+		}
 		return "none: nobody tells the sender, which never slows down"
 	case lab.CNPPolled:
 		receiver = "receiver polls"

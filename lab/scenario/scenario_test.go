@@ -854,3 +854,19 @@ func FuzzScenario(f *testing.F) {
 		}
 	})
 }
+
+// Swift by name keeps the round trip of an incast at its target: 25 µs, of which 4.197 are the idle round trip. The
+// rest waits at the port, in frames of 1,106 octets that take 90.08 ns each.
+func TestSwiftByName(t *testing.T) {
+	s, err := Read([]byte(`{"duration": "20ms", "warmup": "10ms",
+		"topology": {"kind": "star", "hosts": 5, "delay": "1us"}, "switch": {"pipeline": "0s"},
+		"reaction": {"kind": "swift", "target": "25us"},
+		"traffic": [{"kind": "incast", "senders": 4, "jitter": "1us"}]}`))
+	require.NoError(t, err)
+	require.Equal(t, []lab.Variant{lab.None}, s.Variants, "the default")
+	require.Equal(t, 1, s.Host.AckEvery)
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
+	require.Len(t, results, 1)
+	require.InEpsilon(t, (25-4.197)/0.09008*1106, results[0].Queue.Mean(), 0.02)
+	require.Contains(t, s.Line(lab.None), "none: no notifications, reaction swift, target 25µs;")
+}

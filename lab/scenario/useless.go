@@ -49,6 +49,7 @@ func (s *Scenario) uselessRules() []rule {
 	red, answers := some(lab.Variant.Decides), some(lab.Variant.Answers)
 	asks := some(func(v lab.Variant) bool { return switchSends(v) || v == lab.Oracle })
 	sends := some(switchSends)
+	trip := s.Reaction.followsRTT()
 	cuts := some(func(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && !v.HPCC() })
 	return []rule{
 		{keys: "switch.kmin switch.kmax switch.pmax switch.decide host.interval", used: red,
@@ -62,11 +63,12 @@ func (s *Scenario) uselessRules() []rule {
 		{keys: "host.incapable", used: some(usesFastCNP), without: "without a variant with Fast CNPs and DCQCN"},
 		{keys: "host.rejects", used: one(lab.FastCNPMarks) && s.Host.Incapable > 0,
 			without: "without host.incapable and the variant fastcnp-marks"},
-		{keys: "host.window", used: dcqcn, without: "with variants of hpcc, which have a window of their own"},
+		{keys: "host.window", used: dcqcn && s.Reaction.Kind != "swift",
+			without: "with swift and variants of hpcc, which have a window of their own"},
 		{keys: "host.ack_every", used: dcqcn, without: "with variants of hpcc, which acknowledge each packet"},
-		{keys: "reaction.kind reaction.min reaction.hyper reaction.timer reaction.alpha_timer", used: cuts,
+		{keys: "reaction.kind reaction.min reaction.hyper reaction.timer reaction.alpha_timer", used: cuts || trip,
 			without: "without a variant that cuts by DCQCN"},
-		{keys: "reaction.additive", used: cuts || some(lab.Variant.HPCC),
+		{keys: "reaction.additive", used: cuts || some(lab.Variant.HPCC) || s.Reaction.Kind == "timely",
 			without: "without a variant that cuts the rate"},
 		{keys: "topology.hosts", used: t.Kind != "fat-tree", without: in},
 		{keys: "topology.k", used: t.Kind == "fat-tree", without: in},
@@ -91,10 +93,15 @@ func (s *Scenario) uselessRules() []rule {
 		{keys: "switch.edge_delay", used: one(lab.FCN) || s.Switch.PPFC.To == "ingress",
 			without: "without the variant fcn, and switch.ppfc.to ingress"},
 		{keys: "switch.ppfc", used: one(lab.PPFC) || one(lab.PPFCAndCNP), without: "without a variant of ppfc"},
-		{keys: "switch.trace_hops reaction.rtt reaction.max_stage", used: some(lab.Variant.HPCC),
+		{keys: "switch.trace_hops reaction.max_stage", used: some(lab.Variant.HPCC),
 			without: "without a variant of hpcc"},
-		{keys: "reaction.min reaction.hyper reaction.timer reaction.alpha_timer", used: s.Reaction.Kind != "none",
+		{keys: "reaction.rtt", used: some(lab.Variant.HPCC) || s.Reaction.Kind == "timely",
+			without: "without a variant of hpcc, and reaction.kind timely"},
+		{keys: "reaction.target", used: trip, without: "without reaction.kind swift or timely"},
+		{keys: "reaction.hyper reaction.timer reaction.alpha_timer", used: s.Reaction.Kind != "none" && !trip,
 			without: "without DCQCN"},
+		{keys: "reaction.min", used: s.Reaction.Kind != "none" && s.Reaction.Kind != "swift",
+			without: "without DCQCN and reaction.kind timely"},
 		{keys: "reaction.additive", used: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
 			without: "without a reaction"},
 		{keys: "reaction.timer", used: s.Reaction.Timer > 0, without: usual},
