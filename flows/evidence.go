@@ -21,6 +21,11 @@ type Evidence struct {
 	// retransmissions after timeouts that an answer in the capture had covered before.
 	MinTimeout, MaxTimeout time.Duration
 	AlreadyAcknowledged    uint64
+	// MaxWait is the longest time without an answer before a retransmission after a timeout: from the last
+	// answer, from the previous such retransmission, or from the first request. It is the timeout of a sender
+	// that still sends new requests when its timer expires. It is 0 unless the sender retransmitted at least
+	// two requests in order.
+	MaxWait time.Duration
 
 	CNPDSCP uint64 // bit n: a CNP had DSCP n
 	CNPPCP  uint8  // bit n: a CNP had PCP n in its VLAN tag; 0 without tags
@@ -70,9 +75,11 @@ const (
 	SignCNP                           // CNPs without a Fast CNP option
 	SignNotification                  // Fast CNPs, PPFCs, FCNs, messages to proxies
 	SignGap                           // requests after skipped PSNs
-	SignReordered                     // requests that filled a gap before a NAK asked for them
-	SignRetransmitted                 // requests that filled a gap after a NAK had asked for them
-	SignAfterTimeout                  // retransmissions by cause, as in Retransmissions
+	// SignReordered are requests that filled a gap and were sent before the requests after it, by the
+	// Identifications of IPv4; without them, those that came before a NAK asked for them.
+	SignReordered
+	SignRetransmitted // other requests that filled a gap
+	SignAfterTimeout  // retransmissions by cause, as in Retransmissions
 	SignAfterNAK
 	SignAfterRNR
 	SignReadRest
@@ -138,6 +145,8 @@ type evidence struct {
 	previous               int64 // time of the previous request
 	timingOut              bool  // the previous request was a retransmission after a timeout
 	minTimeout, maxTimeout int64
+	wait, maxWait          int64 // before the present run of retransmissions, and the longest one
+	wentBack               int64 // time of the last retransmission after a timeout that began a run
 	covered                uint64
 	dscp                   uint64
 	pcp                    uint8
@@ -252,14 +261,15 @@ func (e *evidence) coverSizes(c uint32) {
 }
 
 // recordSequenced records the verdict about a request's PSN. goesBack reports whether the sender went
-// back to it, covered whether an answer had covered the PSN, and asked whether a NAK had asked for it.
+// back to it, covered whether an answer had covered the PSN, and again whether a request that fills a gap
+// was retransmitted.
 func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause RetransmissionCause,
-	goesBack, covered, asked bool) {
+	goesBack, covered, again bool) {
 	timeout := v.isRetransmission() && cause == CauseTimeout
 	switch {
 	case v == beyondGap:
 		e.signs[SignGap].addFrame(frame, at)
-	case v == late && asked:
+	case v == late && again:
 		e.signs[SignRetransmitted].addFrame(frame, at)
 	case v == late:
 		e.signs[SignReordered].addFrame(frame, at)
@@ -276,7 +286,22 @@ func (e *evidence) recordSequenced(frame uint64, at int64, v verdict, cause Retr
 		}
 		e.maxTimeout = max(e.maxTimeout, pause)
 	}
+	e.recordWait(timeout, goesBack, at)
 	e.timingOut, e.previous = timeout, at
+}
+
+// recordWait records the time without an answer before a run of retransmissions after a timeout. A single
+// packet may be a copy that a mirror made.
+func (e *evidence) recordWait(timeout, goesBack bool, at int64) {
+	switch {
+	case !timeout:
+		e.wait = 0
+	case goesBack || !e.timingOut:
+		since := max(e.signs[SignRequest].since, e.signs[SignAnswer].until, e.wentBack)
+		e.wait, e.wentBack = at-since, at
+	default:
+		e.maxWait = max(e.maxWait, e.wait)
+	}
 }
 
 // recordAnswer records a response, an ACK or a NAK.
@@ -354,8 +379,8 @@ func (t *Table) toEvidence(e *evidence) *Evidence {
 		Episodes: t.episodes.lookUp(e.episodes).toEpisodes(), PortLoad: t.loads.lookUp(e.load).share(),
 		LargestAnswered: e.largestAnswered, LargestOpen: e.largestOpen,
 		MinTimeout: time.Duration(e.minTimeout), MaxTimeout: time.Duration(e.maxTimeout),
-		AlreadyAcknowledged: e.covered,
-		CNPDSCP:             e.dscp, CNPPCP: e.pcp,
+		AlreadyAcknowledged: e.covered, MaxWait: time.Duration(e.maxWait),
+		CNPDSCP: e.dscp, CNPPCP: e.pcp,
 		Control: e.pace.toControl(t.histograms.lookUp(e.pace.recovery).clone()),
 	}
 	for i := range e.signs {

@@ -84,6 +84,32 @@ func TestSigns(t *testing.T) {
 	require.Negative(t, e.Notifiers[0].MinSpacing)
 }
 
+// A sender that goes back after a timeout while it sends waited since the last answer. A single packet that comes again
+// may be a copy of a mirror.
+func TestMaxWait(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		again []uint32
+		want  time.Duration
+	}{
+		{"go back", []uint32{12, 13, 14}, 2 * time.Millisecond},
+		{"a single packet", []uint32{14, 15}, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := withEvidence(t, 10)
+			s.setTime(0).sendClass(26<<2|2, 10, 11)
+			s.setTime(990).sendClass(26<<2|2, 12)
+			s.setTime(1000).answerACK(11)
+			s.setTime(1500).sendClass(26<<2|2, 13)
+			s.setTime(2998).sendClass(26<<2|2, 14)
+			s.setTime(3000).sendClass(26<<2|2, row.again...)
+			e := s.onlyFlow().Evidence
+			require.Equal(t, 2*time.Microsecond, e.MaxTimeout)
+			require.Equal(t, row.want, e.MaxWait)
+		})
+	}
+}
+
 // Notifiers contains each node with the spacing of its notifications.
 func TestNotifiers(t *testing.T) {
 	s := withEvidence(t, 10).setTime(0).sendClass(2, 10)

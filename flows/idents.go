@@ -14,7 +14,7 @@ type idents struct {
 // A variety counts whether Identifications vary from packet to packet.
 type variety struct {
 	same, other uint64 // packets with the Identification of the previous packet, and packets with another one
-	rising      uint64 // of the others, those with a slightly higher one: the sender numbers its packets
+	near        uint64 // of the others, those at most maxStep higher or lower: the sender numbers its packets
 	last        uint16 // Identification of the previous packet
 	set         bool   // last is valid
 }
@@ -27,8 +27,8 @@ func (v *variety) addIdent(of uint16) {
 		v.same++
 	default:
 		v.other++
-		if of-v.last < maxStep {
-			v.rising++
+		if of-v.last < maxStep || v.last-of < maxStep { // lower if packets were reordered
+			v.near++
 		}
 	}
 	v.last, v.set = of, true
@@ -39,18 +39,18 @@ func (v *variety) addIdent(of uint16) {
 const maxStep = 1 << 10
 
 // isOriginal reports whether a request that fills a gap was sent before the requests after the gap,
-// by the Identifications of a sender that numbers its packets.
-func (i *idents) isOriginal(psn uint32, of uint16) bool {
-	if i.rising < 8 || i.rising*8 < (i.same+i.other)*7 {
-		return false
+// by the Identifications of a sender that numbers its packets. known is false if they do not show it.
+func (i *idents) isOriginal(psn uint32, of uint16) (original, known bool) {
+	if i.near < 8 || i.near*8 < (i.same+i.other)*7 {
+		return false, false
 	}
 	for n := range uint32(maxIdents) {
 		next := bth.AddPSN(psn, n+1)
 		if s := &i.slots[next%maxIdents]; s.psn == next|identSet {
-			return of-s.values[1] > 1<<15
+			return of-s.values[1] > 1<<15, true
 		}
 	}
-	return false
+	return false, false
 }
 
 // maxIdents is the number of requests remembered: the copies of a network come soon.

@@ -41,19 +41,35 @@ func TestEpisodes(t *testing.T) {
 	require.Equal(t, time.Millisecond, all[1].Since.Sub(all[0].Since))
 }
 
-// Identifications of a sender that numbers its packets show which packets are late.
+// Identifications of a sender that numbers its packets show which packets are late, and which were retransmitted. A
+// sender with a constant Identification shows neither.
 func TestOriginals(t *testing.T) {
-	var i idents
-	for psn := range uint32(20) {
-		if psn != 12 {
-			i.add(psn, uint16(0xFFF8+psn)) // they wrap
-		}
+	for _, row := range []struct {
+		name            string
+		ids             [20]uint16 // by PSN; that of PSN 12 came late
+		original, known bool
+	}{
+		{"late", [20]uint16{12: 0x0004}, true, true},
+		{"retransmitted", [20]uint16{12: 0x0020}, false, true},
+		{"late among reordered packets", [20]uint16{12: 0x0004, 5: 1}, true, true},
+		{"constant", [20]uint16{12: 3, 0: 7}, false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var i idents
+			order := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18, 19}
+			if row.ids[5] > 0 {
+				order = []uint32{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 14, 13, 16, 15, 18, 17, 19}
+			}
+			for _, psn := range order {
+				id := uint16(0xFFF8 + psn) // they wrap
+				if row.ids[0] > 0 {
+					id = row.ids[0]
+				}
+				i.add(psn, id)
+			}
+			original, known := i.isOriginal(12, row.ids[12])
+			require.Equal(t, row.original, original)
+			require.Equal(t, row.known, known)
+		})
 	}
-	require.True(t, i.isOriginal(12, 0x0004))
-	require.False(t, i.isOriginal(12, 0x0020), "sent after the packets that follow it")
-	var constant idents
-	for psn := range uint32(20) {
-		constant.add(psn, 7)
-	}
-	require.False(t, constant.isOriginal(12, 3))
 }

@@ -16,7 +16,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 		}
 	}
 	if !named && t.ownsShard(&p.pkt.Flow) {
-		t.streamOf(&p.pkt.Flow).stray.countPacket(p, at)
+		t.countStray(t.streamOf(&p.pkt.Flow), p, frame, at)
 		if !p.icrcWrong {
 			t.countTotal(p, at)
 		}
@@ -33,7 +33,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 		if e := t.earlies.allocate(&s.early); !e.notified {
 			e.notified, e.from = true, p.pkt.Flow
 		} else if e.from != p.pkt.Flow { // another source, for which there is no field
-			t.streamSparing(s, &p.pkt.Flow).stray.countPacket(p, at)
+			t.countStray(t.streamSparing(s, &p.pkt.Flow), p, frame, at)
 			return
 		}
 	}
@@ -57,6 +57,14 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 	}
 	if p.kind == fastKind {
 		t.recordCNP(&s.flow, true, frame, at)
+	}
+}
+
+// countStray counts a message that matches no flow, in the stream of its own addresses.
+func (t *Table) countStray(s *stream, p *Packet, frame uint64, at int64) {
+	s.stray.countPacket(p, at)
+	if p.icrcWrong {
+		t.recordAnswerSign(s, wrongAnswer, frame, at)
 	}
 }
 

@@ -13,6 +13,7 @@ type Control struct {
 	Judged        uint64  // CNPs with a known rate before and after them
 	Slowed        uint64  // judged CNPs after which the rate fell by at least 10 %
 	Before, After float64 // mean rates before and after the judged CNPs
+	Fastest       float64 // highest rate of 16 packets of data in a row
 	// Recovery has the times from a CNP after which the rate fell until the rate was at least 90 % of
 	// the rate before it, or is nil. Further CNPs meanwhile do not restart the time.
 	Recovery *Histogram
@@ -171,8 +172,9 @@ func (p *pace) judgeCNP() {
 
 func (p *pace) toControl(recovery *Histogram) Control {
 	c := Control{Judged: p.judged, Slowed: p.slowed, Recovery: recovery, Unheeded: p.unheeded.longest.toSign(),
-		Rate: p.unheeded.rate, Unanswered: p.unanswered.longest.toSign(), MarksJudged: p.marks.judged,
-		MarksSlowed: p.marks.slowed, QuietJudged: p.quiet.judged, QuietSlowed: p.quiet.slowed}
+		Fastest: p.fastest, Rate: p.unheeded.rate, Unanswered: p.unanswered.longest.toSign(),
+		MarksJudged: p.marks.judged, MarksSlowed: p.marks.slowed, QuietJudged: p.quiet.judged,
+		QuietSlowed: p.quiet.slowed}
 	if p.judged > 0 {
 		c.Before, c.After = p.sumBefore/float64(p.judged), p.sumAfter/float64(p.judged)
 	}

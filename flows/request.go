@@ -71,13 +71,15 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 	if slack > 0 && verdict == inOrder {
 		t.resolveRead(h, read, p.pkt.PSN)
 	}
-	original := false // it was late, not retransmitted
+	original, known := false, false // if it fills a gap: it was reordered, not retransmitted
 	if h != nil && p.pkt.Flow.QP&overIPv4 != 0 {
 		if verdict == retransmitted && h.idents.isCopy(p.pkt.PSN, p.ident) {
 			q.counts.Copies++
 			return
 		}
-		original = verdict == late && h.idents.isOriginal(p.pkt.PSN, p.ident)
+		if verdict == late {
+			original, known = h.idents.isOriginal(p.pkt.PSN, p.ident)
+		}
 		h.idents.add(p.pkt.PSN, p.ident)
 	}
 	gap := uint32(bth.ComparePSN(p.pkt.PSN, expected))
@@ -127,7 +129,8 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		t.totalAt(at).countVerdict(verdict, gap)
 	}
 	if e := t.evidenceOf(f); e != nil {
-		e.recordSequenced(frame, at, verdict, cause, h != nil && h.naks.n == 1, covered, asked && !original)
+		e.recordSequenced(frame, at, verdict, cause, h != nil && h.naks.n == 1, covered,
+			known && !original || asked && !known)
 		if verdict <= beyondGap {
 			e.recordSize(p.pkt.PSN, p.ipOctets)
 		}

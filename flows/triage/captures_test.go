@@ -72,8 +72,9 @@ func TestRealCaptures(t *testing.T) {
 		{"real/w4-reddrop-q4.eth0.pcap.gz", []string{"retransmission storm"}},
 		{"real/w4-reddrop-q4.eth1.pcap.gz", []string{"retransmission storm"}},
 		{"real/write6-q8-loss1.eth1.pcap.gz", []string{"retransmission storm"}},
-		{"rxe-verbs6.pcap", []string{"receiver not ready fd77::1", "corrupt", "refused ?the request of fd77::2"}},
-		// soft-RoCE's FLUSH
+		{"real/send4-reorder.eth1.pcap.gz", []string{"reordering"}},
+		{"rxe-verbs6.pcap", []string{"receiver not ready fd77::1", "corrupt ?a link or node before the capture point",
+			"refused ?the request of fd77::2"}}, // soft-RoCE's FLUSH
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, causesOf(verdictsOf(t, c.name)))

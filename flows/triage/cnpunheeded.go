@@ -3,6 +3,7 @@ package triage
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/rocecn/rocecn/flows"
 )
@@ -15,13 +16,21 @@ const (
 	mostSlowed  = 0.2 // share of CNPs after which the flow slowed down
 	leastSlowed = 0.6 // the same for its neighbors
 	rateSpared  = 1.2 // rate of the flow, compared with the mean rate of its neighbors after CNPs
+
+	// Thresholds of the comparison of rates: senders that obey the same CNPs approach the same rate.
+	minCompared = 32                   // judged CNPs of the flow
+	minTogether = 5 * time.Millisecond // time from the first of them to the last
+	leastKept   = 0.9                  // mean rate after CNPs, compared with that before them
+	mostKept    = 0.6                  // the same for neighbors, compared with their highest rate
+	rateAbove   = 2                    // rate of the flow, compared with the fastest neighbor
 )
 
 // findCNPUnheeded finds senders that do not slow down after CNPs.
 //
 // Evidence: a long run of CNPs in quick succession, with the same rate at its end as at its beginning
 // (see [flows.Control]); or fewer CNPs, after which neighbors at the same receiver slowed down and
-// this one did not, although it is faster than they are.
+// this one did not, although it is faster than they are; or as many CNPs in the same time as neighbors that
+// came down from a higher rate, and twice the rate of the fastest of them.
 //
 // CNPs may be lost between the capture point and the sender, so the sender is named only if it slows
 // down after CNPs about other flows: then CNPs reach it. A flow that sends less than its limit does
@@ -36,7 +45,7 @@ func findCNPUnheeded(v *view) {
 	neighbors := map[*flows.Flow]bool{}
 	for _, g := range v.to {
 		for _, f := range g.flows {
-			neighbors[f] = isUnheededBeside(f, g.flows)
+			neighbors[f] = isUnheededBeside(f, g.flows) || isFasterBeside(f, g.flows)
 		}
 	}
 	v.addUnheeded(func(f *flows.Flow) bool {
@@ -73,6 +82,33 @@ func isUnheededBeside(f *flows.Flow, all []*flows.Flow) bool {
 	}
 	return judged >= minJudged && float64(slowed) >= leastSlowed*float64(judged) &&
 		own.After*float64(judged) >= rateSpared*after
+}
+
+// isFasterBeside reports whether a flow kept a rate of more than twice that of its neighbors, the flows of other
+// sources to the same receiver, although it had at least as many CNPs in the same time, and at least two of
+// these sources came down from a higher rate.
+func isFasterBeside(f *flows.Flow, all []*flows.Flow) bool {
+	own, span := &f.Evidence.Control, cnpSign(f)
+	lasted := span.Until.Sub(span.Since)
+	if own.Judged < minCompared || lasted < minTogether || own.After < leastKept*own.Before {
+		return false
+	}
+	sources := map[netip.Addr]bool{}
+	for _, o := range all {
+		c, s := &o.Evidence.Control, cnpSign(o)
+		if o.Src == f.Src || c.Judged < minJudged || dscpOf(o) != dscpOf(f) ||
+			!spansOverlap(s.Since, s.Until, span.Since, span.Until) {
+			continue
+		}
+		more := float64(s.Count)*float64(lasted) > float64(span.Count)*float64(s.Until.Sub(s.Since))
+		if more || own.After < rateAbove*c.After {
+			return false
+		}
+		if c.After <= mostKept*c.Fastest {
+			sources[o.Src] = true
+		}
+	}
+	return len(sources) >= 2
 }
 
 // addUnheeded adds verdicts about the senders of flows that meet a condition, with the CNPs and the

@@ -3,6 +3,7 @@ package triage_test
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +78,37 @@ func TestUnheededByComparison(t *testing.T) {
 	require.Equal(t, "CNP unheeded 10.0.0.2", explain(of(2, 9, 0, 8e9), other))
 }
 
+// A sender that keeps twice the rate of its neighbors under the same CNPs is a suspect.
+func TestUnheededByRate(t *testing.T) {
+	of := func(src byte, cnps uint64, before, after, fastest float64) flows.Flow {
+		f := flowOf(src, 26, 1000)
+		*f.Evidence.Sign(flows.SignCNP) = signOf(cnps)
+		f.Evidence.Control = flows.Control{Judged: cnps, Slowed: cnps / 3, Before: before, After: after,
+			Fastest: fastest}
+		return f
+	}
+	slow := of(3, 60, 1.4e9, 1.3e9, 6e9)
+	for _, row := range []struct {
+		name      string
+		flow      flows.Flow
+		neighbors []flows.Flow
+		want      bool
+	}{
+		{"unheeded", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, true},
+		{"a single neighbor", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow}, false},
+		{"fewer CNPs", of(2, 50, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, false},
+		{"it slows down", of(2, 90, 5.7e9, 4.9e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, false},
+		{"a fast neighbor", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 3e9, 2.9e9, 6e9)}, false},
+		{"neighbors with little to send", of(2, 90, 5.7e9, 5.4e9, 9e9),
+			[]flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 1.2e9)}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := causesOf(explainFlows(append(row.neighbors, row.flow)...))
+			require.Equal(t, row.want, slices.Contains(got, "CNP unheeded ?10.0.0.2"), "%v", got)
+		})
+	}
+}
+
 // All answers of one kind with a wrong ICRC name their source; some are corruption.
 func TestWrongICRC(t *testing.T) {
 	of := func(wrong, right uint64) []string {
@@ -96,10 +128,52 @@ func TestWrongICRC(t *testing.T) {
 	require.Empty(t, of(2, 0))
 
 	f := flowOf(2, 26, 100)
-	f.Wrong.FastCNPs = 40
+	f.Wrong.CNPs, f.CNPs = 40, 1
 	*f.Evidence.Sign(flows.SignWrongAnswer) = signOf(40)
-	require.Contains(t, causesOf(explainFlows(f)), "wrong ICRC ?the node that sends these Fast CNPs",
-		"the receiver of the flow did not write them")
+	all := explainFlows(f)
+	require.Equal(t, []string{"corrupt ?a link or node before the capture point"}, causesOf(all))
+	require.Contains(t, all[0].Text, "40 of 41 CNPs from 10.0.0.1")
+}
+
+// Messages of nodes with a wrong ICRC or UDP checksum: the receiver of the flow did not write those that name
+// the flow, and the source of the others is known.
+func TestWrongNotifications(t *testing.T) {
+	for _, row := range []struct {
+		kind, what string
+		set        func(w *flows.WrongAnswers)
+	}{
+		{"Fast CNP", "ICRC", func(w *flows.WrongAnswers) { w.FastCNPs = 40 }},
+		{"PPFC", "ICRC", func(w *flows.WrongAnswers) { w.PPFC = 40 }},
+		{"FCN", "UDP checksum", func(w *flows.WrongAnswers) { w.FCN = 40 }},
+		{"proxy message", "UDP checksum", func(w *flows.WrongAnswers) { w.Proxy = 40 }},
+	} {
+		t.Run(row.kind, func(t *testing.T) {
+			f := flowOf(2, 26, 100)
+			row.set(&f.Wrong)
+			*f.Evidence.Sign(flows.SignWrongAnswer) = signOf(40)
+			all := explainFlows(f)
+			require.Equal(t, []string{"wrong ICRC ?the node that sends these " + row.kind + "s"}, causesOf(all))
+			require.Contains(t, all[0].Text, "have a wrong "+row.what)
+
+			u := flows.Unpaired{FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("10.0.0.9"),
+				Dst: netip.MustParseAddr("10.0.0.2")}, WrongAnswer: signOf(40)}
+			row.set(&u.Wrong)
+			all = triage.Explain(&flows.Snapshot{Unpaired: []flows.Unpaired{u}})
+			require.Equal(t, []string{"wrong ICRC 10.0.0.9"}, causesOf(all))
+		})
+	}
+}
+
+// Requests and responses with a wrong ICRC are corrupt; if all are, the sender or a hop rewrites them.
+func TestCorruptData(t *testing.T) {
+	f := flowOf(2, 26, 100)
+	f.Responses.Packets, f.Responses.ICRCWrong = 100, 4
+	*f.Evidence.Sign(flows.SignWrongICRC) = signOf(4)
+	all := explainFlows(f)
+	require.Equal(t, []string{"corrupt ?a link or node before the capture point"}, causesOf(all))
+	require.Contains(t, all[0].Text, "4 of 100 packets from 10.0.0.2 had a wrong ICRC (4 %)")
+	*f.Evidence.Sign(flows.SignWrongICRC) = signOf(100)
+	require.Equal(t, []string{"corrupt ?10.0.0.2"}, causesOf(explainFlows(f)))
 }
 
 // NAKs and RNR NAKs without a known flow are explained.
@@ -155,6 +229,18 @@ func TestPathDown(t *testing.T) {
 		causesOf(explainFlows(a, b, running(3, 19, 1000))))
 	require.Equal(t, []string{"timeout"}, causesOf(explainFlows(a, b)), "no other flow shows that the capture goes on")
 	require.NotContains(t, causesOf(explainFlows(a, running(2, 18, 1000))), "path down")
+	c, d := timedOut(2, 17, 0, 1000), timedOut(2, 18, 0, 1000)
+	require.NotContains(t, causesOf(explainFlows(c, d, running(3, 19, 1000))),
+		"path down ?the path between 10.0.0.2 and 10.0.0.1", "their answers do not pass the capture point")
+}
+
+// A sender that still sends new requests when its timer expires is never silent.
+func TestTimeoutWithoutSilence(t *testing.T) {
+	f := timedOut(2, 17, 1000, 1000)
+	f.Evidence.MaxTimeout, f.Evidence.MaxWait = 3*time.Microsecond, 2*time.Millisecond
+	all := explainFlows(f)
+	require.Equal(t, []string{"timeout"}, causesOf(all))
+	require.Contains(t, all[0].Text, "2ms")
 }
 
 // A pause without end is named; the party is a host, not a router.

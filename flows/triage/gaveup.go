@@ -17,7 +17,7 @@ const minRetries = 3
 // so no party is named. Other answers of the receiver at that time exclude that it is down.
 func findGaveUp(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
-		return f.GaveUp != nil && f.GaveUp.Retries >= minRetries && f.Evidence.MaxTimeout >= minTimeout &&
+		return f.GaveUp != nil && f.GaveUp.Retries >= minRetries && longestWait(f) >= minTimeout &&
 			!v.hasCause(f, CauseMTU, CausePathDown)
 	}) {
 		retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)

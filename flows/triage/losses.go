@@ -86,7 +86,7 @@ func (v *view) describeLoss(all []*flows.Flow) Verdict {
 		missing += f.PSN.Lost
 		unjudged += countUnjudged(f)
 		retransmitted += f.PSN.Retransmitted
-		longest = max(longest, f.Evidence.MaxTimeout)
+		longest = max(longest, longestWait(f))
 	}
 	var parts []string
 	if missing > 0 {

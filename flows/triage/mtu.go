@@ -30,7 +30,7 @@ func findMTU(v *view) {
 			var answered uint64
 			for _, f := range g.flows {
 				e := f.Evidence
-				if f.Causes.Timeout >= 2 && e.MaxTimeout >= minSilence && e.LargestOpen > e.LargestAnswered {
+				if f.Causes.Timeout >= 2 && longestWait(f) >= minSilence && e.LargestOpen > e.LargestAnswered {
 					stuck = append(stuck, f)
 					if shortest == 0 || e.LargestOpen < shortest {
 						shortest = e.LargestOpen
@@ -65,8 +65,8 @@ func findMTU(v *view) {
 
 // findPathDown finds pairs of hosts between which all flows became silent together.
 //
-// Evidence: at least two flows between two hosts, all of which retransmit after timeouts that began
-// at the same time, and get no answer after that, while flows of other hosts are answered.
+// Evidence: at least two flows between two hosts, all of which had answers, retransmit after timeouts that
+// began at the same time, and get no answer after that, while flows of other hosts are answered.
 //
 // The capture point, the receiver and either direction of the path give the same picture, so there is
 // no party. If the receiver answers others meanwhile, it is not down.
@@ -78,9 +78,9 @@ func findPathDown(v *view) {
 			for _, f := range g.flows {
 				e := f.Evidence
 				s := e.Sign(flows.SignAfterTimeout)
-				down = down && f.Sequenced && s.Count > 0 && e.MaxTimeout >= minTimeout &&
-					s.Since.Sub(again.Since) <= e.MaxTimeout && !e.Sign(flows.SignAnswer).Until.After(again.Since) &&
-					!v.hasCause(f, CauseMTU)
+				down = down && f.Sequenced && s.Count > 0 && longestWait(f) >= minTimeout &&
+					s.Since.Sub(again.Since) <= longestWait(f) && e.Sign(flows.SignAnswer).Count > 0 &&
+					!e.Sign(flows.SignAnswer).Until.After(again.Since) && !v.hasCause(f, CauseMTU)
 			}
 			if !down {
 				continue

@@ -12,14 +12,14 @@ import (
 // with an Identification that shows that they were sent before the packets after the gap.
 //
 // Late packets may be retransmissions if more than one in eight gaps was filled after a NAK without
-// such an Identification, after a timeout, or never; a few may be missing at the start and the end of a
-// capture.
+// such an Identification, or never; a few may be missing at the start and the end of a capture. Timeouts
+// show a loss unless the receiver answered each copy of these requests.
 func findReordered(v *view) {
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		e := f.Evidence
 		return e.Sign(flows.SignReordered).Count >= 3 &&
-			(f.PSN.NeverSeen()+f.Causes.Timeout+e.Sign(flows.SignRetransmitted).Count)*8 <= f.PSN.Late &&
-			f.Evidence.MaxTimeout < minTimeout
+			(f.PSN.NeverSeen()+e.Sign(flows.SignRetransmitted).Count)*8 <= f.PSN.Late &&
+			(longestWait(f) < minTimeout || f.Causes.Spurious*8 >= f.Causes.Timeout*7)
 	}) {
 		late, total := sumSigns(g.flows, flows.SignReordered), sumSigns(g.flows, flows.SignRequest)
 		sprays, retransmitted := 0, uint64(0)
@@ -27,7 +27,7 @@ func findReordered(v *view) {
 			if f.Varies.SrcPort {
 				sprays++
 			}
-			retransmitted += f.Causes.NAK
+			retransmitted += f.Causes.NAK + f.Causes.Timeout
 		}
 		reason := "Their UDP source port is constant: a node on the path sends packets of one flow over several paths."
 		if sprays > 0 {

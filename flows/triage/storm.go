@@ -22,7 +22,7 @@ const (
 // packet twice, for example at a mirror of two ports. No party is named.
 func isStorm(f *flows.Flow) bool {
 	n := f.Causes.NAK + f.Causes.Read
-	if f.Evidence.MaxTimeout < minTimeout { // timeouts of single packets while the flow continued
+	if longestWait(f) < minTimeout { // timeouts of single packets while the flow continued
 		n += f.Causes.Timeout
 	}
 	asked := f.Evidence.Sign(flows.SignNAK).Count + f.Causes.NAK + f.Causes.Read

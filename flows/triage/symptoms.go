@@ -97,19 +97,33 @@ func findRefused(v *view) {
 	}
 }
 
-// findCorrupt finds packets with a wrong ICRC.
+// findCorrupt finds data with a wrong ICRC: requests and responses. [findWrongICRC] finds answers.
 func findCorrupt(v *view) {
-	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool { return f.ICRCWrong > 0 }) {
+	for _, g := range v.groupFlows(sourceOf, func(f *flows.Flow) bool {
+		return f.Evidence.Sign(flows.SignWrongICRC).Count > 0
+	}) {
 		wrong := sumSigns(g.flows, flows.SignWrongICRC)
-		v.addVerdict(Verdict{
+		total := sumSigns(g.flows, flows.SignRequest).Count
+		verdict := Verdict{
 			Cause: CauseCorrupt, Since: wrong.Since, Until: wrong.Until,
-			Text: fmt.Sprintf("%s from %v had a wrong ICRC, from %s on. Receivers drop them.",
-				formatCount(wrong.Count, "packet"), g.address, formatStart(wrong)),
-			Next: "A node on the path changes fields that it must not change, " +
-				"or the sender computes the ICRC incorrectly.",
+			Suspects: []string{"a link or node before the capture point", g.address.String()},
+			Text: fmt.Sprintf("%d of %s from %v had a wrong ICRC (%s), from %s on. Receivers drop such packets, and "+
+				"the sender has to retransmit them.", wrong.Count, formatCount(total, "packet"), g.address,
+				formatShare(wrong.Count, total), formatStart(wrong)),
+			Next: "Look for CRC and symbol errors on the ports between this sender and the capture point, the " +
+				"sender's " +
+				"cable first; without any, a node on the path rewrites a field that the ICRC covers.",
 			Frames: evidenceFrames(g.flows, flows.SignWrongICRC),
 			Filter: joinAnd(filterRequests(g.flows), filterFrames(wrong)),
-		}, g.flows)
+		}
+		if wrong.Count >= minWrong && wrong.Count == total {
+			verdict.Suspects = []string{g.address.String(), hopBefore}
+			verdict.Excluded = []string{"a link that corrupts packets: it would not hit all of them"}
+			verdict.Next = fmt.Sprintf("Check how %v computes the ICRC, and which node on the path "+
+				"rewrites a field that "+
+				"it covers, such as an address or a port.", g.address)
+		}
+		v.addVerdict(verdict, g.flows)
 	}
 }
 

@@ -14,7 +14,8 @@ const minTimeout = 500 * time.Microsecond
 
 // isTimedOut reports whether the retransmission timer of a flow's sender expired.
 //
-// Evidence: retransmissions without a NAK, the first of them after a time without requests.
+// Evidence: retransmissions without a NAK, the first of them after a time without requests, or several in a
+// row after a time without an answer.
 //
 // Counter-evidence: no answers in the capture, because a NAK may be missing as well;
 // retransmissions without a pause before them; retransmissions only before the flow's first RNR
@@ -22,9 +23,13 @@ const minTimeout = 500 * time.Microsecond
 func isTimedOut(f *flows.Flow) bool {
 	e := f.Evidence
 	rnr := e.Sign(flows.SignRNR)
-	return f.Causes.Timeout > 0 && e.MaxTimeout >= minTimeout && e.Sign(flows.SignAnswer).Count > 0 &&
+	return f.Causes.Timeout > 0 && longestWait(f) >= minTimeout && e.Sign(flows.SignAnswer).Count > 0 &&
 		(rnr.Count == 0 || rnr.First < e.Sign(flows.SignAfterTimeout).Last)
 }
+
+// longestWait returns the longest time for which the sender of a flow waited before it retransmitted: without
+// requests, or while it sent requests without an answer.
+func longestWait(f *flows.Flow) time.Duration { return max(f.Evidence.MaxTimeout, f.Evidence.MaxWait) }
 
 // describeTimeouts returns the verdict about a sender with an expired retransmission timer.
 func describeTimeouts(g *group) Verdict {
@@ -32,7 +37,7 @@ func describeTimeouts(g *group) Verdict {
 	var longest time.Duration
 	var covered, spurious uint64
 	for _, f := range g.flows {
-		longest = max(longest, f.Evidence.MaxTimeout)
+		longest = max(longest, longestWait(f))
 		covered += f.Evidence.AlreadyAcknowledged
 		spurious += f.Causes.Spurious
 	}

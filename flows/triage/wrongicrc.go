@@ -15,7 +15,7 @@ const minWrong = 3
 
 // An answerKind is a kind of answers of a source.
 type answerKind struct {
-	from netip.Addr // the invalid address for Fast CNPs matched to flows: any node on the path may have sent them
+	from netip.Addr // invalid for messages of nodes that name their flow: any node on the path may have sent them
 	kind string
 }
 
@@ -26,12 +26,13 @@ type wrongCount struct {
 	flows        []*flows.Flow
 }
 
-// findWrongICRC finds hosts that compute the ICRC of their answers or notifications incorrectly.
+// findWrongICRC finds hosts and nodes that compute the ICRC of their answers or notifications incorrectly,
+// or the UDP checksum of FCNs and messages to proxies.
 //
-// Evidence: all answers of one kind from one source (ACKs, NAKs, RNR NAKs, CNPs or Fast CNPs) have a wrong
-// ICRC. The capture shows it only in complete packets. Hosts drop such packets, so they have no effect;
-// the hosts that drop them are not at fault. A link that corrupts packets does not corrupt all of one
-// kind and no other, so this is not [CauseCorrupt].
+// Evidence: all answers of one kind from one source (ACKs, NAKs, RNR NAKs, CNPs, Fast CNPs, PPFCs, FCNs or
+// messages to proxies) are wrong. The capture shows it only in complete packets. Hosts drop such packets, so
+// they have no effect; the hosts that drop them are not at fault. A link that corrupts packets does not
+// corrupt all of one kind and no other. If only some are wrong, it is [CauseCorrupt].
 func findWrongICRC(v *view) {
 	counts := map[answerKind]*wrongCount{}
 	var order []answerKind
@@ -64,41 +65,75 @@ func findWrongICRC(v *view) {
 		add(from, "RNR NAK", a.Wrong.RNRNAKs, a.RNRNAKs, sign, f)
 		add(from, "CNP", a.Wrong.CNPs, a.CNPs, sign, f)
 	}
+	addNotices := func(from netip.Addr, a *flows.Answers, sign flows.Sign, f *flows.Flow) {
+		add(from, "Fast CNP", a.Wrong.FastCNPs, a.FastCNPs, sign, f)
+		add(from, "PPFC", a.Wrong.PPFC, a.PPFC, sign, f)
+		add(from, "FCN", a.Wrong.FCN, a.FCN, sign, f)
+		add(from, "proxy message", a.Wrong.Proxy, a.Proxy, sign, f)
+	}
 	for _, f := range v.flows {
 		sign := *f.Evidence.Sign(flows.SignWrongAnswer)
 		addAll(f.Dst, &f.Answers, sign, f)
-		add(netip.Addr{}, "Fast CNP", f.Wrong.FastCNPs, f.FastCNPs, sign, f)
+		addNotices(netip.Addr{}, &f.Answers, sign, f)
 	}
 	for i := range v.Unpaired {
 		u := &v.Unpaired[i]
 		addAll(u.Src, &u.Answers, u.WrongAnswer, v.flowOf(u))
-		add(u.Src, "Fast CNP", u.Wrong.FastCNPs, u.FastCNPs, u.WrongAnswer, v.flowOf(u))
+		addNotices(u.Src, &u.Answers, u.WrongAnswer, v.flowOf(u))
 	}
 	for _, k := range order {
 		c := counts[k]
-		if c.wrong < minWrong || c.right > 0 || c.sign.Count == 0 {
+		switch {
+		case c.wrong == 0 || c.sign.Count == 0:
 			continue
+		case c.wrong < minWrong || c.right > 0:
+			v.addCorruptAnswers(k, c)
+			continue
+		}
+		what, covers := "ICRC", "the ICRC covers the packet from the IP header on, with variable fields set to 1"
+		if k.kind == "FCN" || k.kind == "proxy message" {
+			what, covers = "UDP checksum", "it covers the addresses as well"
 		}
 		from, party, suspects := k.from.String(), k.from.String(), []string(nil)
 		filter := filterFrames(c.sign)
 		if k.from.IsValid() {
 			filter = joinAnd(filterAddress("src", k.from), filter)
 		} else {
-			from, party, suspects = "nodes on the path", "", []string{"the node that sends these Fast CNPs"}
+			from, party, suspects = "nodes on the path", "", []string{"the node that sends these " + k.kind + "s"}
 		}
 		v.addVerdict(Verdict{
 			Cause: CauseWrongICRC, Party: party, Suspects: suspects, Since: c.sign.Since, Until: c.sign.Until,
 			Excluded: []string{"a link that corrupts packets: it would not hit all packets of one kind",
 				"the hosts that drop them"},
-			Text: fmt.Sprintf("All %s from %v have a wrong ICRC, from %s on. Hosts drop such packets, so they have no "+
-				"effect.", formatCount(c.wrong, k.kind), from, formatStart(c.sign)),
-			Next: "Check the program or adapter that writes them: the ICRC covers the packet from the IP header on, " +
-				"with variable fields set to 1.",
+			Text: fmt.Sprintf("All %s from %v have a wrong %s, from %s on. Hosts drop such packets, so they have no "+
+				"effect.", formatCount(c.wrong, k.kind), from, what, formatStart(c.sign)),
+			Next: "Check the program or adapter that writes them: " + covers + ".",
 			Frames: limitFrames([]Frame{{c.sign.First, "answer with a wrong ICRC"},
 				{c.sign.Last, "answer with a wrong ICRC"}}),
 			Filter: filter,
 		}, c.flows)
 	}
+}
+
+// addCorruptAnswers adds a verdict about a source from which some answers of one kind have a wrong ICRC or UDP
+// checksum.
+func (v *view) addCorruptAnswers(k answerKind, c *wrongCount) {
+	from, filter := "nodes on the path", filterFrames(c.sign)
+	if k.from.IsValid() {
+		from, filter = k.from.String(), joinAnd(filterAddress("src", k.from), filter)
+	}
+	v.addVerdict(Verdict{
+		Cause: CauseCorrupt, Since: c.sign.Since, Until: c.sign.Until,
+		Suspects: []string{"a link or node before the capture point", from},
+		Text: fmt.Sprintf("%d of %s from %s had a wrong ICRC or checksum (%s), from %s on. Hosts drop such packets.",
+			c.wrong, formatCount(c.wrong+c.right, k.kind), from, formatShare(c.wrong, c.wrong+c.right),
+			formatStart(c.sign)),
+		Next: "Look for CRC and symbol errors on the ports between this sender and the capture point, the sender's " +
+			"cable first.",
+		Frames: limitFrames([]Frame{{c.sign.First, flows.SignWrongAnswer.String()},
+			{c.sign.Last, flows.SignWrongAnswer.String()}}),
+		Filter: filter,
+	}, c.flows)
 }
 
 // flowOf returns the only flow that unmatched answers can be about, or nil.

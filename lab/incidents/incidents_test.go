@@ -30,7 +30,18 @@ type truth map[triage.Cause][]string
 type incident struct {
 	name   string
 	truth  truth
+	also   truth          // true causes that need not be found, with their parties
+	events map[string]int // events by the name of the symptom that describes them; nil if they were not counted
 	frames []frame
+
+	discards []discard
+}
+
+// A discard is a packet that a switch discarded and reported.
+type discard struct {
+	frame
+	agent       netip.Addr
+	port, queue uint32
 }
 
 // A setting chooses topologies, rates and seeds. The rules were written with those of development, and are judged by

@@ -22,6 +22,7 @@ type wire struct {
 	order  uint64
 	frames []frame
 	hosts  int
+	sent   uint16 // packets so far
 }
 
 // A frame is a captured packet.
@@ -186,6 +187,8 @@ func (c *conn) send() {
 	}
 	psn, n := c.next, c.sent
 	c.sent++
+	c.w.sent++
+	id := c.w.sent // a host numbers its packets when it sends them
 	c.next = bth.AddPSN(c.next, 1)
 	port := c.port
 	if c.spray {
@@ -211,7 +214,7 @@ func (c *conn) send() {
 			ecn = 3
 		}
 		h := bth.Header{Opcode: op, DestQP: c.peer, PSN: psn, AckReq: lastOne}
-		c.w.packet(c.src, c.dst, port, c.dscp<<2|ecn, h, 0, c.payload)
+		c.w.packet(c.src, c.dst, port, id, c.dscp<<2|ecn, h, 0, c.payload)
 		if c.lostAfter != nil && c.lostAfter(n, psn, again) {
 			return
 		}
@@ -336,7 +339,9 @@ func (c *conn) answer(op bth.Opcode, syndrome uint8, psn uint32, then func()) {
 			class, payload = 48<<2, 16
 		}
 		if !c.oneWay {
-			c.w.packet(c.dst, c.src, c.port, class, bth.Header{Opcode: op, DestQP: c.qp, PSN: psn}, syndrome, payload)
+			c.w.sent++
+			c.w.packet(c.dst, c.src, c.port, c.w.sent, class, bth.Header{Opcode: op, DestQP: c.qp, PSN: psn},
+				syndrome, payload)
 		}
 		if c.ackLost != nil && op != bth.CNP && c.ackLost() {
 			return
@@ -367,11 +372,11 @@ func (c *conn) recover() {
 }
 
 // packet captures a packet.
-func (w *wire) packet(src, dst netip.Addr, port uint16, class uint8, h bth.Header, syndrome uint8, payload int) {
+func (w *wire) packet(src, dst netip.Addr, port, id uint16, class uint8, h bth.Header, syndrome uint8, payload int) {
 	h.PKey = 0xFFFF
 	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: src, Dst: dst, SrcPort: port, DstPort: rocev2.Port, HopLimit: 64,
 		TrafficClass: class}, Payload: make([]byte, payload)}
-	p.ID = uint16(len(w.frames))
+	p.ID = id
 	p.BTH.Header = h
 	p.BTH.AETH.Syndrome = bth.Syndrome(syndrome)
 	b := []byte{2, 0, 0, 9, 0, 2, 2, 0, 0, 9, 0, 1, 0x08, 0x00}
