@@ -104,7 +104,7 @@ func TestCountersOf(t *testing.T) {
 
 // A Count without a counter is ignored.
 func TestCountersOutOfRange(t *testing.T) {
-	const actions, reasons, effects = node.ActionRefused + 1, node.ReasonUnconfirmed + 1, node.EffectNotECNCapable +
+	const actions, reasons, effects = node.ActionRefused + 1, node.ReasonPSNMismatch + 1, node.EffectNotECNCapable +
 		1
 	var c node.Counters
 	for _, k := range []node.Count{

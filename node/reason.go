@@ -35,6 +35,7 @@ const (
 	ReasonAmbiguousLabel         // more than one flow has this label
 	ReasonTrimmed                // a switch has trimmed the packet, so it has no ICRC
 	ReasonUnconfirmed            // the first rejection of a Fast CNP: a second one has to confirm it
+	ReasonPSNMismatch            // the sender's queue pair is known, but the PSN of the packet is not of its connection
 
 	reasons = iota
 )
@@ -44,7 +45,7 @@ var reasonTexts = [reasons]string{
 	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours",
 	"denied", "unknown_qp",
 	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option", "ambiguous_label",
-	"trimmed", "unconfirmed",
+	"trimmed", "unconfirmed", "psn_mismatch",
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the

@@ -901,7 +901,7 @@ func TestStraysSince(t *testing.T) {
 	require.Equal(t, node.NoReason, reason)
 	require.EqualValues(t, 0x21, a.SrcQP)
 	_, _, reason = p.receiveMessage(nil, switch4, messageAbout(t, stray), start)
-	require.Equal(t, node.ReasonUnknownQP, reason)
+	require.Equal(t, node.ReasonPSNMismatch, reason)
 }
 
 // A flood of messages about flows that do not exist leads to no notification, inside or outside the senders' prefix.

@@ -45,7 +45,9 @@ import (
 //   - ReasonAddress
 //   - ReasonOwnAddress
 //   - ReasonNoMethod
-//   - ReasonUnknownQP or ReasonAmbiguousQP
+//   - ReasonUnknownQP or ReasonAmbiguousQP; ReasonPSNMismatch if a queue pair
+//     of the flow is known, but the PSN of the invoking packet is not of its
+//     connection, as after a new connection, or long after the packet was sent
 //   - ReasonLimited: PerFlow or Out
 func (p *Role) Receive(out []byte, f *rocev2.Frame, e node.Event) (sent []byte, d node.Decision) {
 	if sent = out; f == nil {

@@ -83,7 +83,7 @@ func (q *Pairs) Connects(k *qpmap.Key, now time.Time) bool {
 }
 
 // FindOf is Find for the queue pair that has sent a packet with this BTH, even if another queue pair has sent the
-// flow since.
+// flow since. If the flow has a connection, but the packet does not belong to it, the reason is ReasonPSNMismatch.
 func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
 	if q.sent == nil {
 		q.Find(d, now)
@@ -94,6 +94,9 @@ func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
 		d.SrcQP, d.Reason = pair.SrcQP, node.NoReason
 	} else {
 		d.SrcQP, d.Reason = 0, reasonOf(err)
+	}
+	if d.Reason == node.ReasonUnknownQP && !h.Opcode.Headers().Has(bth.HasDETH) && q.Connects(&d.Flow, now) {
+		d.Reason = node.ReasonPSNMismatch
 	}
 }
 

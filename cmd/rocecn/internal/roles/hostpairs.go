@@ -20,12 +20,10 @@ var (
 // by their numbers.
 type hostPairs struct {
 	*pairs
-	self4, self6 netip.Addr
-	own          map[uint32]bool // the numbers of the host's queue pairs
-	given        map[ownQP]bool
-	device       *devicePairs                  // nil: it is not asked
-	learned      map[ownQP][4]uint32           // the queue pairs at the other end that were learned last
-	last         map[uint32][4]reaction.FlowID // likewise, wherever the other end is
+	own     map[uint32]bool // the numbers of the host's queue pairs
+	given   map[ownQP]bool
+	learned map[ownQP][4]uint32           // the queue pairs at the other end that were learned last
+	last    map[uint32][4]reaction.FlowID // likewise, wherever the other end is
 }
 
 // An ownQP is a queue pair of the host, and where it sends to.
@@ -41,7 +39,8 @@ const maxLearned = 2 << 16
 // newHostPairs returns the pairs of a host with these addresses, of which p has some
 // already.
 func newHostPairs(p *pairs, self4, self6 netip.Addr) *hostPairs {
-	h := &hostPairs{pairs: p, self4: self4, self6: self6, given: map[ownQP]bool{}}
+	p.self4, p.self6 = self4, self6
+	h := &hostPairs{pairs: p, given: map[ownQP]bool{}}
 	h.rebuildIndex()
 	return h
 }
@@ -79,7 +78,7 @@ func (h *hostPairs) addConfigured(all []hostPair) error {
 }
 
 // isOwn reports whether the host sends a flow.
-func (h *hostPairs) isOwn(k rocev2.FlowKey) bool { return k.Src == h.self4 || k.Src == h.self6 }
+func (h *hostPairs) isOwn(k rocev2.FlowKey) bool { return h.isSelf(k.Src) }
 
 // Observe learns from a packet.
 func (h *hostPairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time) int {
@@ -138,70 +137,3 @@ func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, know
 	}
 	return false, known || h.own[qp]
 }
-
-// A DevicePair is a connected queue pair of the host, as its RDMA device reports it. Remote is the zero Addr if the
-// device does not report the remote address.
-type DevicePair struct {
-	QP, RemoteQP uint32
-	Remote       netip.Addr
-}
-
-// devicePairs are the queue pairs of the host's device.
-type devicePairs struct {
-	byRemote map[uint32][]DevicePair // by the queue pair at the other end
-	remotes  map[uint32]netip.Addr   // by the host's own
-	// remoteQPs are the queue pairs there.
-	remoteQPs map[uint32]uint32
-}
-
-func newDevicePairs(all []DevicePair) *devicePairs {
-	d := &devicePairs{
-		byRemote: map[uint32][]DevicePair{}, remotes: map[uint32]netip.Addr{}, remoteQPs: map[uint32]uint32{},
-	}
-	for _, p := range all[:min(len(all), maxLearned)] {
-		d.byRemote[p.RemoteQP] = append(d.byRemote[p.RemoteQP], p)
-		d.remotes[p.QP], d.remoteQPs[p.QP] = p.Remote, p.RemoteQP
-	}
-	return d
-}
-
-// lookUpQP returns the queue pair that sends a flow of the host: the only one that is connected to this one at the
-// other end, by the known address of that end.
-func (d *devicePairs) lookUpQP(k *rocev2.FlowKey) (qp uint32, err error) {
-	n := 0
-	for _, p := range d.byRemote[k.DestQP] {
-		if p.Remote == k.Dst {
-			return p.QP, nil
-		}
-		if !p.Remote.IsValid() {
-			qp, n = p.QP, n+1
-		}
-	}
-	switch n {
-	case 0:
-		return 0, qpmap.ErrUnknown
-	case 1:
-		return qp, nil
-	}
-	return 0, qpmap.ErrAmbiguous
-}
-
-// SourceQP returns the queue pair that sends a flow: from the device if it knows, otherwise from the configured or
-// learned pairs.
-func (h *hostPairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
-	if h.device == nil || !h.isOwn(k.FlowKey) {
-		return h.pairs.SourceQP(k, now)
-	}
-	qp, wrong := h.device.lookUpQP(&k.FlowKey)
-	pair, err := h.pairs.SourceQP(k, now)
-	switch {
-	case wrong == nil && (err != nil || pair.SrcQP != qp):
-		return qpmap.Pair{SrcQP: qp, PKey: defaultPKey, Seen: now}, nil
-	case wrong == qpmap.ErrAmbiguous && err != nil:
-		return qpmap.Pair{}, wrong
-	}
-	return pair, err
-}
-
-// defaultPKey is the one that all hosts of RoCEv2 have.
-const defaultPKey = 0xFFFF

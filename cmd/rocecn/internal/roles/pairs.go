@@ -19,6 +19,9 @@ type pairs struct {
 	order  []rocev2.FlowKey           // of those that are given
 	either map[rocev2.FlowKey]bool    // given twice, with different queue pairs
 
+	self4, self6 netip.Addr   // the host's own addresses
+	device       *devicePairs // pairs of the host's RDMA device; nil: they are unknown
+
 	expired time.Time // when idle ones were forgotten last
 }
 
@@ -43,6 +46,9 @@ func newPairs(old *pairs, learn bool, given int, how qpmap.Config) *pairs {
 	p := &pairs{
 		learn: learn, config: how, given: map[rocev2.FlowKey]uint32{}, in: new(map[rocev2.FlowKey]uint32),
 		either: map[rocev2.FlowKey]bool{},
+	}
+	if old != nil {
+		p.device = old.device
 	}
 	switch {
 	case !learn:
@@ -139,43 +145,28 @@ func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 // sizes returns the sizes of the table.
 func (p *pairs) sizes() Sizes {
 	s := p.Stats()
-	return Sizes{Pairs: s.Pairs, Unlearned: s.Unlearned + s.Full}
+	n := s.Pairs
+	if p.device != nil {
+		n += len(p.device.remotes)
+	}
+	return Sizes{Pairs: n, Unlearned: s.Unlearned + s.Full}
 }
 
 // tables returns the fill of the tables.
-func (p *pairs) tables() []Table {
+func (p *pairs) tables() (all []Table) {
 	s := p.Stats()
-	if !p.learn {
-		return []Table{{"pairs", s.Pairs, max(len(p.given), minPairs)}}
+	if p.learn {
+		all = []Table{
+			{"pairs", s.Pairs, p.config.MaxPairs}, {"pending_pairs", s.Pending, p.config.MaxPending},
+			{"flows_without_pair", s.Open, p.config.MaxPairs},
+		}
+	} else {
+		all = []Table{{"pairs", s.Pairs, max(len(p.given), minPairs)}}
 	}
-	return []Table{
-		{"pairs", s.Pairs, p.config.MaxPairs}, {"pending_pairs", s.Pending, p.config.MaxPending},
-		{"flows_without_pair", s.Open, p.config.MaxPairs},
+	if p.device != nil {
+		all = append(all, Table{"device_pairs", len(p.device.remotes), maxLearned})
 	}
-}
-
-// SourceQP returns the queue pair that sends a flow.
-func (p *pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
-	if p.either[k.FlowKey] {
-		return qpmap.Pair{}, qpmap.ErrAmbiguous
-	}
-	return p.Map.SourceQP(k, now)
-}
-
-// Connects returns nil if the receiver of a flow has a connection with a queue pair at its source.
-func (p *pairs) Connects(k qpmap.Key, now time.Time) error {
-	if p.either[k.FlowKey] {
-		return qpmap.ErrAmbiguous
-	}
-	return p.Map.Connects(k, now)
-}
-
-// SourceQPAmid returns the queue pair that sends a flow with which forged packets are mixed.
-func (p *pairs) SourceQPAmid(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
-	if p.either[k.FlowKey] {
-		return qpmap.Pair{}, qpmap.ErrAmbiguous
-	}
-	return p.Map.SourceQPAmid(k, now)
+	return all
 }
 
 // Observe learns from a packet, if the host learns.

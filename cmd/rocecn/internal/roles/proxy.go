@@ -61,7 +61,7 @@ func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
 	r := &Proxy{before.Role, newPairs(before.pairs, true, 0, c.qpmapConfig(c.LearnPort))}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort, Family: family,
-		FromReceiver: c.CNPSource == "destination", QPs: r.pairs.Map,
+		FromReceiver: c.CNPSource == "destination", QPs: r.pairs,
 		In: node.Rate(c.RateIn), InPerSource: node.Rate(c.RateInSource),
 		Out: node.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
@@ -77,6 +77,7 @@ func (c *ProxyConfig) Apply(old node.Role) (node.Role, error) {
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}
+	r.pairs.self4, r.pairs.self6 = cfg.Self4, cfg.Self6
 	return r, configureRole(&r.Role, proxy.New, cfg)
 }
 
@@ -85,6 +86,9 @@ type Proxy struct {
 	*proxy.Role
 	pairs *pairs
 }
+
+// SetDevice implements [DeviceUser].
+func (p *Proxy) SetDevice(d *Device) { p.pairs.setDevice(d) }
 
 // Due implements [node.Role].
 func (p *Proxy) Due(out []byte, now time.Time) ([]byte, node.Decision) {

@@ -49,6 +49,7 @@ func (c *ReceiverConfig) Apply(old node.Role) (node.Role, error) {
 	}
 	before := oldOrNew[Receiver](old)
 	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs), c.qpmapConfig(c.LearnPort))
+	pairs.self4, pairs.self6 = cfg.Self4, cfg.Self6
 	for i, q := range c.QPs {
 		if !c.Enabled {
 			break
@@ -76,6 +77,9 @@ type Receiver struct {
 	*receiver.Role
 	pairs *pairs
 }
+
+// SetDevice implements [DeviceUser].
+func (r *Receiver) SetDevice(d *Device) { r.pairs.setDevice(d) }
 
 // Due implements [node.Role].
 func (r *Receiver) Due(out []byte, now time.Time) ([]byte, node.Decision) {

@@ -50,7 +50,7 @@ type Agent struct {
 	Sink       string   `json:"sink"`       // name of the sink for packets that it sends
 	Mode       string   `json:"mode"`       // switch, sender: agent, the default, or kernel
 	Limits     string   `json:"limits"`     // none: the role is meant to send without limits
-	RDMA       string   `json:"rdma"`       // sender: the host's RDMA device, any for all, that has its queue pairs
+	RDMA       string   `json:"rdma"`       // sender, receiver, proxy: RDMA device of the host, any, or none
 	Install    string   `json:"install"`    // border: nft, sender: fq, or none, the default
 	Interfaces []string `json:"interfaces"` // border: of nft; sender: by which flows leave that are slowed down
 }
@@ -116,7 +116,7 @@ func (i *Instance) decodeConfig() error {
 		roles []string
 	}{
 		{"mode", i.Agent.Mode != "", []string{"switch", "sender"}},
-		{"rdma", i.Agent.RDMA != "", []string{"sender"}},
+		{"rdma", i.Agent.RDMA != "", []string{"sender", "receiver", "proxy"}},
 		{"install", i.Agent.Install != "", []string{"border", "sender"}},
 		{"interfaces", i.Agent.Interfaces != nil, []string{"border", "sender"}},
 	} {

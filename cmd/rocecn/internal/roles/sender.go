@@ -72,7 +72,6 @@ func (c *SenderConfig) Apply(old node.Role) (node.Role, error) {
 		}
 	}
 	cfg.QPs = pairs
-	pairs.device = before.pairs.device
 	s := &Sender{
 		Role: before.Role, pairs: pairs, translates: c.As == "cnp", counted: before.counted && c.Shapes(),
 	}
@@ -177,29 +176,15 @@ func (s *Sender) OwnPairs() iter.Seq2[rocev2.FlowKey, uint32] {
 	}
 }
 
-// SetDevice sets the queue pairs of the host's RDMA device; nil: they are unknown.
-func (s *Sender) SetDevice(all []DevicePair) {
-	s.pairs.device = nil
-	if all != nil {
-		s.pairs.device = newDevicePairs(all)
-	}
-}
+// SetDevice implements [DeviceUser].
+func (s *Sender) SetDevice(d *Device) { s.pairs.setDevice(d) }
 
 // Sizes implements [Sized].
-func (s *Sender) Sizes() Sizes {
-	n := s.pairs.sizes()
-	if s.pairs.device != nil {
-		n.Pairs += len(s.pairs.device.remotes)
-	}
-	return n
-}
+func (s *Sender) Sizes() Sizes { return s.pairs.sizes() }
 
 // Tables implements [Tabled].
 func (s *Sender) Tables() []Table {
 	all := s.pairs.tables()
-	if s.pairs.device != nil {
-		all = append(all, Table{"device_pairs", len(s.pairs.device.remotes), maxLearned})
-	}
 	if s.rates != nil {
 		all = append(all, Table{"rates", s.rates.Stats().Flows, s.rates.Max()})
 	}

@@ -21,14 +21,14 @@ type actor struct {
 	roles.Driver
 	instance     *roles.Instance
 	server       *server
-	out          *outlet                 // nil if the role sends nothing
-	live         bool                    // it has a live source
-	isSwitch     bool                    // the role uses queue levels
-	queued       bool                    // a queue was above level 0
-	device       chan []roles.DevicePair // queue pairs of the RDMA device; replaced at each start
-	rates        *reaction.Table         // rate table of the role, or nil
-	inKernel     bool                    // the kernel plays the role or paces its flows
-	closedCounts kernelCounts            // counts of kernel programs that are closed
+	out          *outlet            // nil if the role sends nothing
+	live         bool               // it has a live source
+	isSwitch     bool               // the role uses queue levels
+	queued       bool               // a queue was above level 0
+	device       chan *roles.Device // queue pairs of the RDMA device; replaced at each start
+	rates        *reaction.Table    // rate table of the role, or nil
+	inKernel     bool               // the kernel plays the role or paces its flows
+	closedCounts kernelCounts       // counts of kernel programs that are closed
 
 	frames   int
 	now      time.Time   // time on this host

@@ -332,6 +332,9 @@ func (f *file) checkRole(r *roles.Instance) error {
 
 // checkMissingKeys returns an error if a key is missing without which the role could never act.
 func checkMissingKeys(r *roles.Instance) error {
+	if _, ok := r.Config.(*roles.ReceiverConfig); ok && r.Agent.RDMA != "" && r.Agent.RDMA != noDevice {
+		return nil // the device has the queue pairs
+	}
 	if c, ok := r.Config.(roles.Lacking); ok {
 		return c.Lacks()
 	}

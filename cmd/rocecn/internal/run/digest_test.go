@@ -123,7 +123,7 @@ func TestDigestLimit(t *testing.T) {
 				}
 			}
 			for at := time.Unix(1e9, 0); at.Before(time.Unix(1e9+60, 0)); at = at.Add(housekeepingInterval) {
-				for reason := node.ReasonDisabled; reason <= node.ReasonUnconfirmed; reason++ {
+				for reason := node.ReasonDisabled; reason <= node.ReasonPSNMismatch; reason++ {
 					a.handleDecision(aboutFlow(node.ActionRefused, reason, 1, 17), nil, false)
 					n++
 				}

@@ -112,7 +112,7 @@ var outcomes = map[node.Action]string{
 // reasons are all reasons of rejected packets, effects all effects, and kinds the kinds of sent messages.
 var (
 	reasons = func() (all []node.Reason) {
-		for r := node.NoReason + 1; r <= node.ReasonUnconfirmed; r++ {
+		for r := node.NoReason + 1; r <= node.ReasonPSNMismatch; r++ {
 			all = append(all, r)
 		}
 		return all

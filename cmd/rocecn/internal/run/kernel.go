@@ -67,7 +67,7 @@ type kernelProgram interface {
 type kernelCounts struct {
 	outcomes    [node.ActionRefused + 1]uint64
 	sent        [message.KindUnknownOption + 1]uint64 // by kind
-	rejected    [node.ReasonUnconfirmed + 1]uint64    // by reason
+	rejected    [node.ReasonPSNMismatch + 1]uint64    // by reason
 	toSink      uint64
 	transmitted uint64 // packets of toSink that left
 	errors      [failures]uint64

@@ -261,6 +261,7 @@ func (f *file) formatSummary() string {
 			does = append(does, "by nftables at "+cmp.Or(strings.Join(r.Agent.Interfaces, ", "), "all interfaces"))
 		}
 		fmt.Fprintf(&b, "role.%s: %s\n", r.Name, strings.Join(does, " "))
+		b.WriteString(f.formatPairs(r))
 		b.WriteString(f.formatKernelSummary(r))
 	}
 	if len(f.roles) == 0 {

@@ -53,8 +53,8 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 		}
 	}
 	for _, r := range f.roles {
-		if r.Agent.RDMA != "" {
-			if _, err := readDevicePairs(ctx, r.Agent.RDMA); err != nil {
+		if r.Agent.RDMA != "" && r.Agent.RDMA != noDevice {
+			if _, err := readDevice(ctx, r.Agent.RDMA); err != nil {
 				fails("role."+r.Name+".rdma", err)
 			}
 		}

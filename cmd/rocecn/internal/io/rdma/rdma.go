@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,18 @@ func Pairs(ctx context.Context, device string) ([]Pair, error) {
 		return nil, err
 	}
 	return parsePairs(qps, ids, device), nil
+}
+
+// devicesFolder has an entry for each RDMA device of the network namespace. Tests change it.
+var devicesFolder = "/sys/class/infiniband"
+
+// Devices returns the names of the RDMA devices of this host, sorted.
+func Devices() (names []string) {
+	all, _ := os.ReadDir(devicesFolder) // missing without RDMA
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 var errPrinted = errors.New("error output")

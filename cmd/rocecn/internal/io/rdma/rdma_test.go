@@ -92,3 +92,14 @@ link mlx5_4/1 lqpn 5
 	require.Equal(t, want, ParseQueuePairs(text, 100))
 	require.Equal(t, want[:2], ParseQueuePairs(text, 2))
 }
+
+// The devices are the entries of a folder, which is missing on hosts without RDMA.
+func TestDevices(t *testing.T) {
+	before := devicesFolder
+	defer func() { devicesFolder = before }()
+	devicesFolder = filepath.Join(t.TempDir(), "infiniband")
+	require.Empty(t, Devices())
+	require.NoError(t, os.MkdirAll(filepath.Join(devicesFolder, "mlx5_1"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(devicesFolder, "mlx5_0"), 0o755))
+	require.Equal(t, []string{"mlx5_0", "mlx5_1"}, Devices())
+}
