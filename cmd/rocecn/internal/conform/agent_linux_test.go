@@ -100,8 +100,8 @@ func newBench(t *testing.T) bench {
 	b.device.Run(t, `addr add 2001:db8:ffff::5/128 dev lo
 route add 2001:db8:a::/48 via 2001:db8:1::a
 route add 2001:db8:f::/48 via 2001:db8:2::b
-route add 10.10.0.0/16 via 10.0.1.10
-route add 10.15.0.0/16 via 10.0.2.11
+route add 10.10.0.0/16 dev d0
+route add 10.15.0.0/16 dev d1
 `, "ip", "-batch", "-")
 	for _, h := range []*wiretest.Host{b.tester, b.device} {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
@@ -297,5 +297,120 @@ func TestSwitchKernel(t *testing.T) {
 	}
 	require.Greater(t, len(results)-len(allowed), 30)
 	notPassed(t, results, allowed)
+	require.Equal(t, 0, status)
+}
+
+// subjectProfile returns the profile of a device in memory for a bench, where the device has other addresses.
+func subjectProfile(name string, replace ...string) string {
+	for _, s := range subjects {
+		if s.name == name {
+			return strings.NewReplacer(replace...).Replace(s.profile)
+		}
+	}
+	return ""
+}
+
+// The inputs and outputs of roles in the tests.
+const (
+	accessSource = `
+[source.access]
+type = "packet"
+interfaces = ["d0"]
+filter = "rocev2"
+direction = "in"
+`
+	messageSource = `
+[source.messages]
+type = "udp"
+listen = ["[2001:db8:ffff::5]:1021", "[2001:db8:ffff::5]:1022"]
+`
+	rawSink = `
+[sink.net]
+type = "raw"
+`
+)
+
+func TestReceiverAgent(t *testing.T) {
+	b := newBench(t)
+	startAgent(t, b.device, accessSource+rawSink+`
+[role.receiver]
+enabled = true
+sources = ["access"]
+sink = "net"
+self = ["2001:db8:1::1", "10.0.1.1"]
+learn = true
+interval = "5ms"
+`)
+	profile := subjectProfile("receiver", "2001:db8:d::1", "2001:db8:1::1", "10.13.0.1", "10.0.1.1", `"receiver"
+address = "2001:db8:c::9"`, `"sender"
+address = "2001:db8:1::a"`)
+	results, status := b.conform(t, profile)
+	notPassed(t, results, map[string]string{"F21.1": "sends no Fast CNPs", "F42.1": ""})
+	require.Equal(t, 0, status)
+}
+
+func TestProxyAgent(t *testing.T) {
+	b := newBench(t)
+	startAgent(t, b.device, `
+[source.traffic]
+type = "packet"
+interfaces = ["d0"]
+filter = "rocev2"
+`+messageSource+rawSink+`
+[role.proxy]
+enabled = true
+sources = ["messages"]
+observe = ["traffic"]
+sink = "net"
+self = ["2001:db8:ffff::5", "10.0.1.1"]
+accept = ["2001:db8:3::9/128"]
+senders = [{ prefix = "::/0", send = "cnp" }, { prefix = "0.0.0.0/0", send = "cnp" }]
+per_flow = "20ms"
+rate_out = { per_second = 200, burst = 10 }
+`)
+	results, status := b.conform(t, subjectProfile("proxy"))
+	notPassed(t, results, map[string]string{"P43.1": ""})
+	require.Equal(t, 0, status)
+}
+
+// The kernel must not forward the packets that the agent puts into the tunnel.
+func TestIngressAgent(t *testing.T) {
+	b := newBench(t)
+	b.device.Run(t, `route replace blackhole 2001:db8:f::/48
+route add 2001:db8:e::/48 via 2001:db8:2::b
+route replace blackhole 10.15.0.0/16
+`, "ip", "-batch", "-")
+	startAgent(t, b.device, accessSource+messageSource+rawSink+`
+[source.wan]
+type = "packet"
+interfaces = ["d1"]
+direction = "in"
+[role.ingress]
+enabled = true
+sources = ["access", "messages"]
+observe = ["wan"]
+sink = "net"
+tunnel = { type = "ipip", src = "2001:db8:ffff::5", dst = "2001:db8:e::2" }
+cnp = ["2001:db8:1::1", "10.0.1.1"]
+accept = ["2001:db8:3::9/128"]
+per_flow = "20ms"
+`)
+	results, status := b.conform(t, subjectProfile("ingress"))
+	notPassed(t, results, map[string]string{"W40.1": ""})
+	require.Equal(t, 0, status)
+}
+
+func TestBorderAgent(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	b := newBench(t)
+	startAgent(t, b.device, `
+[role.border]
+enabled = true
+install = "nft"
+interfaces = ["d1"]
+`)
+	results, status := b.conform(t, subjectProfile("border", `"2001:db8:ffff::5"`, `"2001:db8:1::1", "2001:db8:2::1",
+	"2001:db8:3::1"`))
+	notPassed(t, results, map[string]string{"F42.1": ""})
 	require.Equal(t, 0, status)
 }

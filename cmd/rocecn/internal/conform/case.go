@@ -100,17 +100,23 @@ type roleInfo struct {
 	forwards bool     // traffic of the tester crosses the device
 }
 
-// roles are the roles of devices. init sets them, as the cases refer to them.
-var roles map[string]*roleInfo
+// roleInfos are the roles of devices. init sets them, as the cases refer to them.
+var roleInfos map[string]*roleInfo
 
 var roleNames []string
 
 func init() {
 	both := []string{"sender", "receiver"}
-	roles = map[string]*roleInfo{
-		"switch": {switchCases, []string{"option1", "option2", "ipv6"}, both, both, true},
+	roleInfos = map[string]*roleInfo{
+		"switch":   {switchCases, []string{"option1", "option2", "ipv6"}, both, both, true},
+		"receiver": {receiverCases, []string{"ipv4", "ipv6"}, nil, both[:1], false},
+		"sender":   {senderCases, []string{"option1", "ipv6"}, nil, both[1:], false},
+		"proxy":    {proxyCases, []string{"proxy", "ipv6"}, both, both, true},
+		"ingress":  {ingressCases, []string{"fcn", "ipv6"}, both, both, true},
+		"border":   {borderCases, []string{"ipv4", "ipv6"}, both, both, true},
+		"pause":    {pauseCases, []string{"ppfc-stop", "ppfc-resume", "ipv6"}, nil, both[1:], false},
 	}
-	roleNames = slices.Sorted(maps.Keys(roles))
+	roleNames = slices.Sorted(maps.Keys(roleInfos))
 }
 
 // runCase runs one case and writes its capture.
@@ -130,7 +136,7 @@ func (s *suite) runCase(c *testCase, number int, dir string) result {
 		o = unclear("%v", s.ready)
 	default:
 		x.drain()
-		o = x.judge(c.run(x))
+		o = x.judge(x.runBody())
 	}
 	r.Verdict, r.Seen, r.rates = o.verdict, o.seen, x.rates
 	if o.expected != "" {
@@ -154,6 +160,22 @@ func (s *suite) runCase(c *testCase, number int, dir string) result {
 	}
 	r.Seconds = s.rig.now().Sub(begin).Seconds()
 	return r
+}
+
+// runBody runs the body of the case. The command of the profile makes a host send while it runs.
+func (x *trial) runBody() outcome {
+	command := &x.profile.Congestion
+	if command.By == "command" && !roleInfos[x.profile.Device.Role].forwards {
+		stop, err := x.rig.start(command.Start)
+		if err != nil {
+			return unclear("congestion.start: %v", err)
+		}
+		defer func() {
+			stop()
+			x.runStop()
+		}()
+	}
+	return x.c.run(x)
 }
 
 // cause returns the first packet that the tester sent.
@@ -233,7 +255,7 @@ func (s *suite) run(cases []numbered, dir string, report func(result) error) err
 	if err := s.findNeighbours(); err != nil {
 		return err
 	}
-	if roles[s.profile.Device.Role].forwards {
+	if roleInfos[s.profile.Device.Role].forwards {
 		s.ready = s.checkForwarding()
 	}
 	for i := range cases {
@@ -253,7 +275,7 @@ type numbered struct {
 // choose returns the cases of a role with these ids or requirements; all, if there are none.
 func choose(role string, ids []string) (chosen []numbered, err error) {
 	unknown := slices.Clone(ids)
-	for i, c := range roles[role].cases() {
+	for i, c := range roleInfos[role].cases() {
 		named := slices.Contains(ids, c.id) || slices.Contains(ids, c.requirement())
 		unknown = slices.DeleteFunc(unknown, func(id string) bool { return id == c.id || id == c.requirement() })
 		if len(ids) == 0 || named {
@@ -262,35 +284,40 @@ func choose(role string, ids []string) (chosen []numbered, err error) {
 	}
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("%q: want ids of cases of the role %s, as in %q", unknown[0], role,
-			roles[role].cases()[0].id)
+			roleInfos[role].cases()[0].id)
 	}
 	return chosen, nil
 }
 
-// checkForwarding sends packets that are not RoCEv2 through the device until one arrives, and one in the reverse
+// checkForwarding sends data through the device until one arrives, and one in the reverse
 // direction. This also fills the neighbour tables.
 func (s *suite) checkForwarding() error {
 	x := s.newTrial(&testCase{}, 0)
 	from, to := s.portOf("sender"), s.portOf("receiver")
+	oneWay := s.profile.Device.Role == "ingress" // its return traffic comes in tunnels
 	for _, v6 := range []bool{true, false} {
 		a, okA := pick(s.profile.Hosts.Sender, v6)
 		b, okB := pick(s.profile.Hosts.Receiver, v6)
 		if !okA || !okB {
 			continue
 		}
-		const discard = 9
-		arrived := map[int]bool{}
+		x.received = nil
+		arrived := map[int]bool{from: oneWay}
+		data := flow{src: host(a, 0), dst: host(b, 0), opcode: 0x04, destQP: 0xFFFF, payload: make([]byte, 64)}
 		for !arrived[from] || !arrived[to] {
 			if x.isOver() || x.err != nil {
 				return errNothingCrosses
 			}
 			for n := range uint32(2) {
-				x.transmit(from, appendDatagram(nil, host(a, n), host(b, n), 0, 0, discard, discard, make([]byte, 64)))
-				x.transmit(to, appendDatagram(nil, host(b, n), host(a, n), 0, 0, discard, discard, make([]byte, 64)))
+				data.psn++
+				data.src, data.dst = host(a, n), host(b, n)
+				x.transmit(from, data.appendIP(nil))
+				data.src, data.dst = data.dst, data.src
+				x.transmit(to, data.appendIP(nil))
 			}
 			x.wait(100*time.Millisecond, func() bool {
 				for _, n := range x.received {
-					if n.innermost().dstPort == discard && x.isForwarded(n) {
+					if x.isForwarded(n) {
 						arrived[n.port] = true
 					}
 				}

@@ -26,10 +26,17 @@ func (r *networkRig) start(command []string) (stop func(), err error) {
 	}, nil
 }
 
-// runCommand runs a command to its end, at most for a limit.
-func runCommand(r rig, command []string, limit time.Duration) {
-	if stop, err := r.start(command); err == nil {
-		r.receive(r.now().Add(limit))
-		stop()
+// runStop runs the command that ends the congestion, at most for a second.
+func (x *trial) runStop() {
+	command := x.profile.Congestion.Stop
+	if len(command) == 0 {
+		return
 	}
+	stop, err := x.rig.start(command)
+	if err != nil {
+		x.err = err
+		return
+	}
+	x.wait(time.Second, func() bool { return false })
+	stop()
 }

@@ -66,7 +66,7 @@ func runWith(ctx context.Context, args []string, stdout, stderr io.Writer,
 		return cli.Misuse(stderr, "conform", fmt.Errorf("%q: want only flags", others[0]))
 	}
 	switch {
-	case o.role != "" && roles[o.role] == nil:
+	case o.role != "" && roleInfos[o.role] == nil:
 		return cli.Misuse(stderr, "conform", fmt.Errorf("-role %q: want %s", o.role, names))
 	case o.reference:
 		_, err := io.WriteString(stdout, reference(o.role))
@@ -95,9 +95,6 @@ func (o *options) test(ctx context.Context, stdout, stderr io.Writer,
 	if err != nil {
 		return misused(err)
 	}
-	if p.Congestion.By == "overload" && !o.yes && isMachineNetwork() {
-		return misused(errors.New("congestion.by: \"overload\" in the machine's own network namespace: want -yes"))
-	}
 	var ids []string
 	if o.cases != "" {
 		ids = strings.Split(o.cases, ",")
@@ -105,6 +102,9 @@ func (o *options) test(ctx context.Context, stdout, stderr io.Writer,
 	cases, err := choose(p.Device.Role, ids)
 	if err != nil {
 		return cli.Misuse(stderr, "conform", fmt.Errorf("-case %w", err))
+	}
+	if p.Device.Role == "switch" && p.Congestion.By == "overload" && !o.yes && isMachineNetwork() {
+		return misused(errors.New("congestion.by: \"overload\" in the machine's own network namespace: want -yes"))
 	}
 	if o.captures != "" {
 		if err := os.MkdirAll(o.captures, 0o777); err != nil {
@@ -166,7 +166,7 @@ func listCases(o *options, stdout, stderr io.Writer) int {
 		if o.role != "" && name != o.role {
 			continue
 		}
-		for _, c := range roles[name].cases() {
+		for _, c := range roleInfos[name].cases() {
 			fmt.Fprintf(&text, "%-8s  %-6s  %-6s  %-26s  %s\n", name, c.id, c.level, c.section, c.expected)
 		}
 	}

@@ -8,16 +8,21 @@ import (
 	"time"
 )
 
-// plays reports whether the tester answers for an address on a port.
+// plays reports whether the tester answers for an address on a port. With one port all hosts are there.
 func (s *suite) plays(port int, a netip.Addr) bool {
-	p := &s.profile.Ports[port]
-	prefixes := s.profile.Hosts.Receiver
-	if p.Side == "sender" {
-		prefixes = append(slices.Clone(s.profile.Hosts.Sender), s.profile.Hosts.Capable...)
+	p, h := &s.profile.Ports[port], &s.profile.Hosts
+	var prefixes []netip.Prefix
+	if single := len(s.profile.Ports) == 1; p.Side == "sender" || single {
+		prefixes = slices.Concat(h.Sender, h.Capable)
+		if slices.Contains(h.PE, a) {
+			return true
+		}
 	}
-	return p.Address == a || p.Side == "sender" && slices.Contains(s.profile.Hosts.PE, a) ||
-		!slices.Contains(s.profile.Device.Addresses, a) &&
-			slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+	if p.Side != "sender" || len(s.profile.Ports) == 1 {
+		prefixes = append(prefixes, h.Receiver...)
+	}
+	return p.Address == a || !slices.Contains(s.profile.Device.Addresses, a) &&
+		slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // answerNeighbour returns the answer to a neighbour solicitation or an ARP request for an address of the tester, or

@@ -215,7 +215,7 @@ func (p *profile) checkDevice() error {
 		}
 	}
 	if d.Supports == nil {
-		d.Supports = &roles[d.Role].supports
+		d.Supports = &roleInfos[d.Role].supports
 	}
 	for i, s := range *d.Supports {
 		if !slices.Contains(abilities, s) {
@@ -270,7 +270,7 @@ func (p *profile) checkPorts() error {
 			return config.Wrong(key+".interface", "%s is named twice, with the same VLAN", port.Interface)
 		}
 	}
-	for _, side := range roles[p.Device.Role].sides {
+	for _, side := range roleInfos[p.Device.Role].sides {
 		if !slices.ContainsFunc(p.Ports, func(o portTable) bool { return o.Side == side }) {
 			return config.Wrong("port", "no port with side %q: the role %s needs one", side, p.Device.Role)
 		}
@@ -285,12 +285,11 @@ func (p *profile) checkHosts() error {
 	for _, l := range []struct {
 		key      string
 		prefixes []netip.Prefix
-		required bool
 	}{
-		{"hosts.sender", p.Hosts.Sender, true}, {"hosts.receiver", p.Hosts.Receiver, true},
-		{"hosts.capable", p.Hosts.Capable, false},
+		{"hosts.sender", p.Hosts.Sender}, {"hosts.receiver", p.Hosts.Receiver}, {"hosts.capable", p.Hosts.Capable},
 	} {
-		if l.required && len(l.prefixes) == 0 {
+		required := slices.Contains(roleInfos[p.Device.Role].hosts, strings.TrimPrefix(l.key, "hosts."))
+		if required && len(l.prefixes) == 0 {
 			return config.Wrong(l.key, "missing: want the prefixes of the hosts that the tester plays")
 		}
 		for i, prefix := range l.prefixes {

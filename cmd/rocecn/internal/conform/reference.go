@@ -28,7 +28,7 @@ supports = [%s]
 
 // referenceOf returns a commented profile for a role.
 func referenceOf(role string) string {
-	r := roles[role]
+	r := roleInfos[role]
 	second := ""
 	if r.forwards {
 		second = `, "2001:db8:2::1"`
@@ -57,7 +57,14 @@ case = "10s"                                        # the longest time of a case
 settle = "1s"                                       # for the last answers of the device
 `
 
-const referencePorts = `
+// The parts of profiles that several roles have.
+const (
+	referenceLimits = `
+# [device.limits]                                   # as configured; absent: cases about pace do not apply
+# per_flow = "1ms"
+# total = 1000                                      # notifications a second
+`
+	referencePorts = `
 [[port]]                                            # an interface of the tester
 interface = "eth1"
 side = "sender"                                     # the hosts that the tester plays there
@@ -71,22 +78,40 @@ interface = "eth2"
 side = "receiver"
 address = "2001:db8:2::b"
 `
-
-const referenceHosts = `
+	referenceControl = `
+[[port]]                                            # optional: by default messages come from the receiver port
+interface = "eth3"
+side = "control"
+address = "2001:db8:3::9"                           # the congested node, which the device has to accept
+`
+	referenceHost = `
+[[port]]                                            # the interface of the tester; with a second one it is a bridge
+interface = "eth1"
+side = "%s"
+address = "2001:db8:1::a"                           # the congested node, which the device has to accept
+# mac = "02:00:00:00:00:01"                         # that of the interface by default
+# neighbour_mac = "02:00:00:00:00:02"               # the device; found by neighbour discovery by default
+# vlan = 0
+`
+	referenceHosts = `
 [hosts]                                             # addresses that the device reaches by these ports
 sender = ["2001:db8:1::/64"]
 receiver = ["2001:db8:2::/64"]
 # capable = ["2001:db8:1:1::/64"]                   # senders that the device knows to understand Fast CNPs
 # pe = ["2001:db8:1::5"]                            # ingress PEs that the tester plays
 `
+	referencePairs = `
+# [[pair]]                                          # a connection of the device
+# src = "%s"
+# dst = "%s"
+# dest_qp = 17
+# src_qp = 34                                       # the queue pair that sends
+`
+)
 
 // referenceText has the part between the device and the code points, by role.
 var referenceText = map[string]string{
-	"switch": `
-# [device.limits]                                   # as configured; absent: cases about pace do not apply
-# per_flow = "1ms"
-# total = 1000                                      # notifications a second
-` + referencePorts + referenceHosts + `
+	"switch": referenceLimits + referencePorts + referenceHosts + `
 [congestion]
 by = "overload"                                     # overload, command, or none
 rate = "20M"                                        # bits a second towards the receivers: more than their port takes
@@ -94,4 +119,19 @@ for = "2s"                                          # at most 10s
 # start = ["/usr/local/bin/congest", "on"]          # for command: program and arguments, run without a shell
 # stop = ["/usr/local/bin/congest", "off"]
 `,
+	"receiver": referenceLimits + fmt.Sprintf(referenceHost, "sender") + `
+[hosts]
+sender = ["2001:db8:1::/64"]
+` + fmt.Sprintf(referencePairs, "2001:db8:1::a", "2001:db8:1::1"),
+	"sender":  fmt.Sprintf(referenceHost, "receiver") + referenceReceivers,
+	"pause":   fmt.Sprintf(referenceHost, "receiver") + referenceReceivers,
+	"proxy":   referenceLimits + referencePorts + referenceControl + referenceHosts,
+	"ingress": referenceLimits + referencePorts + referenceControl + referenceHosts,
+	"border":  referencePorts + referenceHosts,
 }
+
+// referenceReceivers are the receivers of a host's data.
+var referenceReceivers = `
+[hosts]
+receiver = ["2001:db8:2::/64"]                      # to which the device sends
+` + fmt.Sprintf(referencePairs, "2001:db8:1::1", "2001:db8:2::b")

@@ -77,7 +77,7 @@ func match(n *seen, streams []*stream) (best *stream) {
 			add(3, bytes.Contains(n.data, binary.BigEndian.AppendUint32(nil, s.destQP)))
 		default:
 			add(2, n.dst == s.src)
-			add(3, n.bth != nil && n.destQP() == s.destQP)
+			add(3, n.bth != nil && (n.destQP() == s.destQP || s.senderQP != 0 && n.destQP() == s.senderQP))
 			add(1, n.srcPort == s.srcPort)
 			add(1, bytes.Contains(n.upperAndExtensions(), original))
 		}
@@ -220,18 +220,39 @@ func (x *trial) expectQuiet(k kind, forbidden []kind, control, silent []*stream)
 	if len(x.about(k, control)) == 0 {
 		return unclear("no %s about the plain flows, so congestion is not certain", k)
 	}
+	if !x.haveCrossed(silent) {
+		return unclear("none of these packets crossed the device")
+	}
 	return passed("none, and %d about the plain flows", len(x.about(k, control)))
 }
 
 // isForwarded reports whether a packet is one of the tester's that crossed the device.
 func (x *trial) isForwarded(n *seen) bool {
-	sum, inner := checksumOf(n.packet), checksumOf(n.innermost())
+	_, ok := x.streamBefore(n)
+	return ok
+}
+
+// streamBefore returns the stream of a packet that crossed the device, or nil if it is of none.
+func (x *trial) streamBefore(n *seen) (s *stream, ok bool) {
 	for port, sums := range x.sent {
-		if port != n.port && (sums[sum] || sums[inner]) {
-			return true
+		if port == n.port {
+			continue
+		}
+		for _, p := range []*packet{n.packet, n.innermost()} {
+			if s, ok := sums[checksumOf(p)]; ok {
+				return s, true
+			}
 		}
 	}
-	return false
+	return nil, false
+}
+
+// haveCrossed reports whether a packet of one of the streams has crossed the device.
+func (x *trial) haveCrossed(streams []*stream) bool {
+	return slices.ContainsFunc(x.received, func(n *seen) bool {
+		s, ok := x.streamBefore(n)
+		return ok && slices.Contains(streams, s)
+	})
 }
 
 // fastCNP returns the only option of a Fast CNP, or an error text.

@@ -483,7 +483,25 @@ func checkTrace(x *trial, n *seen, s *stream, o option) (string, string) {
 	if len(o.data) < 26 {
 		return "", "" // F31.1 is about that
 	}
+	if x.profile.has("ioam") && len(x.profile.CodePoints.IOAMNamespaces) == 0 {
+		return checkOwnRecord(x, n, s, o)
+	}
 	return sameOctets("trace", traceOf(s), o.data[2:len(o.data)-16])
+}
+
+// checkOwnRecord compares a trace with one record more, which takes free space.
+func checkOwnRecord(_ *trial, _ *seen, s *stream, o option) (string, string) {
+	if len(o.data) < 26 {
+		return "", ""
+	}
+	want, got := traceOf(s), o.data[2:len(o.data)-16]
+	if e, g := same("octets of the trace", len(want), len(got)); e != "" {
+		return e, g
+	}
+	if e, g := same("RemainingLen", want[3]&0x7F-2, got[3]&0x7F); e != "" {
+		return e, g
+	}
+	return sameOctets("earlier records", want[24:], got[24:])
 }
 
 // longTrace: a trace of 61 words does not fit beside the address.
@@ -506,26 +524,13 @@ func longTrace(x *trial) outcome {
 	return o
 }
 
-// ownRecord: a trace in a namespace of the switch has one record more, at the end of the free space.
+// ownRecord: a trace in a namespace of the switch has one record more.
 func ownRecord(x *trial) outcome {
-	own := x.profile.CodePoints.IOAMNamespaces
-	if len(own) == 0 {
-		return inapplicable("code_points.ioam_namespaces is empty")
+	namespace := foreignNamespace
+	if own := x.profile.CodePoints.IOAMNamespaces; len(own) > 0 {
+		namespace = func(*trial) uint16 { return own[0] }
 	}
-	return notified(kindFastCNP, traced(func(*trial) uint16 { return own[0] }, 2), withOption(
-		func(_ *trial, _ *seen, s *stream, o option) (string, string) {
-			if len(o.data) < 26 {
-				return "", ""
-			}
-			want, got := traceOf(s), o.data[2:len(o.data)-16]
-			if e, g := same("octets of the trace", len(want), len(got)); e != "" {
-				return e, g
-			}
-			if e, g := same("RemainingLen", want[3]&0x7F-2, got[3]&0x7F); e != "" {
-				return e, g
-			}
-			return sameOctets("earlier records", want[24:], got[24:])
-		}))(x)
+	return notified(kindFastCNP, traced(namespace, 2), withOption(checkOwnRecord))(x)
 }
 
 // counts returns the notifications of each stream.
@@ -547,33 +552,38 @@ func pacePerFlow(k kind, streams func(x *trial) []*stream) func(x *trial) outcom
 		begin := x.rig.now()
 		x.congest(all, nil)
 		x.settle()
-		time := x.rig.now().Sub(begin)
-		counts := x.counts(k, all)
-		if len(counts) == 0 {
-			return unclear("no %s arrived", k)
-		}
-		least, most := -1, 0
-		notified := map[netip.Addr]bool{}
-		for s := range counts {
-			notified[s.src] = true
-		}
-		for _, s := range all {
-			if notified[s.src] {
-				most = max(most, counts[s])
-				if least < 0 || counts[s] < least {
-					least = counts[s]
-				}
+		return x.checkPace(k, all, x.rig.now().Sub(begin))
+	}
+}
+
+// checkPace compares the number of notifications of each flow with the interval of the profile. Flows of a sender that
+// got no notification of the kind are left out.
+func (x *trial) checkPace(k kind, all []*stream, time time.Duration) outcome {
+	counts := x.counts(k, all)
+	if len(counts) == 0 {
+		return unclear("no %s arrived", k)
+	}
+	least, most := -1, 0
+	notified := map[netip.Addr]bool{}
+	for s := range counts {
+		notified[s.src] = true
+	}
+	for _, s := range all {
+		if notified[s.src] {
+			most = max(most, counts[s])
+			if least < 0 || counts[s] < least {
+				least = counts[s]
 			}
 		}
-		allowed := int(time/interval) + 2
-		switch {
-		case most > allowed:
-			return failed(nil, fmt.Sprintf("at most %d in %v for each flow", allowed, time), "%d for one flow", most)
-		case most > 8 && least < most/8 || least == 0 && most > 1:
-			return failed(nil, "an interval for each flow apart", "%d for one flow and %d for another", most, least)
-		}
-		return passed("%d to %d for each flow in %v", least, most, time)
 	}
+	allowed := int(time/x.profile.Device.Limits.PerFlow) + 2
+	switch {
+	case most > allowed:
+		return failed(nil, fmt.Sprintf("at most %d in %v for each flow", allowed, time), "%d for one flow", most)
+	case most > 8 && least < most/8 || least == 0 && most > 1:
+		return failed(nil, "an interval for each flow apart", "%d for one flow and %d for another", most, least)
+	}
+	return passed("%d to %d for each flow in %v", least, most, time)
 }
 
 // paceTotal is the body of cases about the rate of all notifications.

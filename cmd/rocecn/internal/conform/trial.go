@@ -45,10 +45,13 @@ type trial struct {
 
 	frames    []*seen // those of the capture
 	received  []*seen
-	sent      []map[uint32]bool // checksums of the packets sent, by port
-	reflected int               // packets that came back to the port that sent them
+	sent      []map[uint32]*stream // packets sent, by port and checksum, with their stream if they have one
+	stream    *stream              // of the packet that is sent now, or nil
+	reflected int                  // packets that came back to the port that sent them
 	flooded   bool
 	err       error
+
+	wrapBack func(ip []byte) []byte // puts packets of a receiver into the tunnel to the PE; nil: none
 
 	forward func(a *seen) // called with each packet that arrives, for a tester that is a bridge
 	rates   []rateRow     // for reports
@@ -63,9 +66,9 @@ type rateRow struct {
 func (s *suite) newTrial(c *testCase, number int) *trial {
 	now := s.rig.now()
 	x := &trial{suite: s, c: c, number: number, begin: now, deadline: now.Add(s.profile.Time.Case)}
-	x.sent = make([]map[uint32]bool, len(s.profile.Ports))
+	x.sent = make([]map[uint32]*stream, len(s.profile.Ports))
 	for i := range x.sent {
-		x.sent[i] = map[uint32]bool{}
+		x.sent[i] = map[uint32]*stream{}
 	}
 	return x
 }
@@ -104,8 +107,8 @@ func (x *trial) transmitFrame(port int, frame []byte) {
 	n := &seen{port: port, at: x.rig.now(), sent: true, frame: frame}
 	n.packet, _ = readFrame(frame, x.profile.CodePoints.VXLANPorts)
 	if n.packet != nil {
-		x.sent[port][checksumOf(n.packet)] = true
-		x.sent[port][checksumOf(n.innermost())] = true
+		x.sent[port][checksumOf(n.packet)] = x.stream
+		x.sent[port][checksumOf(n.innermost())] = x.stream
 	}
 	if len(x.frames) < maxKeptSent {
 		x.keep(n)
@@ -161,7 +164,7 @@ func (x *trial) receiveFrame(a arrival) {
 	if n.packet == nil || isHousekeeping(n.packet) {
 		return
 	}
-	if x.sent[n.port][checksumOf(n.packet)] {
+	if _, own := x.sent[n.port][checksumOf(n.packet)]; own {
 		x.reflected++
 	}
 	n.kind = n.packet.kind(&x.profile.CodePoints)
@@ -202,6 +205,7 @@ type stream struct {
 	count uint32
 	wrap  func(ip []byte) []byte // puts the packet into a tunnel; nil: none
 
+	senderQP   uint32     // that the packets come from, which notifications may name; 0: unknown
 	outerSrc   netip.Addr // of the tunnel
 	outerLabel uint32
 }
@@ -235,7 +239,9 @@ func (x *trial) offer(streams []*stream, bits float64, d time.Duration, done fun
 		for ; sent <= due; i++ {
 			s := streams[i%len(streams)]
 			ip := s.next()
+			x.stream = s
 			x.transmit(s.port, ip)
+			x.stream = nil
 			sent += float64(8 * (len(ip) + ethernetSize))
 		}
 		next := now.Add(tick)
@@ -260,9 +266,7 @@ func (x *trial) congest(streams []*stream, done func() bool) bool {
 		}
 		defer func() {
 			stop()
-			if len(c.Stop) > 0 {
-				runCommand(x.rig, c.Stop, time.Second)
-			}
+			x.runStop()
 		}()
 	}
 	return x.offer(streams, rate, c.For, done)

@@ -1,0 +1,437 @@
+package conform
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// ingressCases are the cases of an ingress PE. The tester is the senders, the egress PE and a congested P router.
+func ingressCases() []testCase {
+	v6, v4 := []string{"fcn", "ipv6"}, []string{"fcn", "ipv4"}
+	cnp := func(c check) func(x *trial) outcome { return relabelled(true, c) }
+	outer := func(c check) func(x *trial) outcome { return encapsulated(nil, c) }
+	return []testCase{
+		{"W10.1", must, "FCN 4.1", "flows of one host pair and UDP port are told apart by their queue pair", v6, nil,
+			encapsulated(func(i int, s *stream) { s.srcPort = 50000 }, nil)},
+		{"W11.1", must, "FCN 4.1", "each flow has a label of its own", v6, nil, outer(nil)},
+		{"W11.2", should, "FCN 4.1", "labels are random: they do not count up", v6, nil, randomLabels},
+		{"W12.1", must, "FCN 4.1", "a flow keeps its label", v6, nil, stableLabels},
+		{"W14.1", must, "FCN 4.1", "the outer header is of IPv6, from an address of the PE", v6, nil,
+			outer(func(x *trial, n *seen, s *stream) (string, string) {
+				if !n.v6 {
+					return "an outer IPv6 header", "an outer IPv4 header"
+				}
+				return checkSource(x, n, s)
+			})},
+		{"W15.1", must, "FCN 4.1", "the outer destination is the egress, the same for all packets of a flow", v6, nil,
+			oneEgress},
+		{"W16.1", must, "FCN 4.1", "the outer flow label is not 0", v6, nil,
+			outer(func(_ *trial, n *seen, _ *stream) (string, string) {
+				if n.label == 0 {
+					return "a label above 0", "label 0"
+				}
+				return "", ""
+			})},
+		{"W17.1", must, "FCN 4.1", "the inner flow label is unchanged", v6, nil,
+			encapsulated(func(i int, s *stream) { s.label = 0x54320 + uint32(i) },
+				func(_ *trial, n *seen, s *stream) (string, string) {
+					return same("inner flow label", s.label, n.innermost().label)
+				})},
+		{"W18.1", must, "FCN 4.1", "the outer ECN field is the inner one", v6, nil,
+			encapsulated(func(i int, s *stream) { s.class = uint8(i) & 3 },
+				func(_ *trial, n *seen, s *stream) (string, string) {
+					if e, g := same("inner ECN", s.class&3, n.innermost().ecn()); e != "" {
+						return e, g
+					}
+					return same("outer ECN", s.class&3, n.ecn())
+				})},
+		{"W19.1", must, "FCN 4.1", "the inner packet is unchanged, except hop limit", v6, nil,
+			outer(func(x *trial, n *seen, s *stream) (string, string) {
+				inner := n.innermost()
+				if !x.isForwarded(n) || inner.icrc != inner.computeICRC(asSent) {
+					return "the octets from the UDP header on as sent", "other octets, or a wrong ICRC"
+				}
+				return "", ""
+			})},
+		{"W28.1", must, "FCN 4.1", "an FCN about a flow is answered by a CNP on the side of the sender", v6,
+			[]string{"W07"}, relabels},
+		{"W08.1", must, "FCN 4.1", "the queue pair is learned while the connection is set up", v6, nil,
+			cnp(checkSenderQP)},
+		{"W26.1", must, "FCN 4.1", "of two flows, the CNP is about that of the label", v6, nil, ofTwoLabels},
+		{"W26.2", must, "FCN 4.1", "an FCN with an unknown label is answered by nothing", v6, nil,
+			ignoresFCN(func(x *trial, m *fcnMessage) { m.label ^= 0x5A5A5 })},
+		{"W27.1", must, "FCN 4.1", "the source of the CNP is an address of the PE", v6, nil, cnp(checkSource)},
+		{"W27.2", must, "FCN 4.1", "the destination of the CNP is the sender of the flow", v6, nil,
+			cnp(checkDestination)},
+		{"W25.1", must, "FCN 4.1", "FCNs of each level are answered", v6, []string{"W23", "W34"}, eachFCNLevel},
+		{"W30.1", must, "FCN 4.2", "an FCN to another UDP port is answered by nothing", v6, nil,
+			ignoresFCN(func(x *trial, m *fcnMessage) { m.port += 100 })},
+		{"W31.1", must, "FCN 4.2", "an FCN of another length than 12 is answered by nothing", v6, nil,
+			ignoresFCN(func(x *trial, m *fcnMessage) { m.more = 4 })},
+		{"W35.1", must, "FCN 4.2", "reserved bits are ignored on receipt", v6, nil, ignoresReserved},
+		{"P14.1", must, "RFC 768", "an FCN with a wrong UDP checksum is answered by nothing", v6, nil,
+			ignoresFCN(func(x *trial, m *fcnMessage) { m.badChecksum = true })},
+		{"W37.1", must, "FCN 6", "a node that is not of the domain is answered by nothing", v6, nil,
+			ignoresFCN(func(x *trial, m *fcnMessage) { m.src = x.stranger(true) })},
+		{"W38.1", should, "FCN 6", "the interval between two CNPs of a flow is kept", v6, nil, fcnPace},
+		{"W40.1", must, "FCN 6", "without any ability enabled, FCNs are answered by nothing", []string{"!fcn"},
+			[]string{"W39"}, ingressOff},
+		{"F07.1", must, "FAST 3 figure 2", "a CNP has a BTH and 16 octets of zero", v6, nil, cnp(checkCNPHeader)},
+		{"F07.2", must, "FAST 3 figure 2", "the ICRC of a CNP is right", v6, nil, cnp(checkICRC)},
+		{"F07.3", must, "FAST 3 figure 2", "a CNP is sent to UDP port 4791", v6, nil, cnp(checkUDP)},
+		{"B02.1", must, "IBTA A17 figure 6", "P_Key is that of the flow", v6, nil, cnp(checkPKey)},
+		{"W03.1", must, "FCN 3 figure 2", "the CNP to an IPv4 sender is of IPv4 and complete", v4, nil,
+			relabelled(false, allOf(checkCNPHeader, checkICRC, checkSenderQP, checkDestination))},
+	}
+}
+
+// outers returns the packets of a stream in tunnels that have arrived at the receiver port.
+func (x *trial) outers(s *stream) (all []*seen) {
+	for _, n := range x.received {
+		if inner := n.innermost(); n.inner != nil && inner.bth != nil && inner.src == s.src && inner.dst == s.dst &&
+			inner.destQP() == s.destQP {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// offerTunnels sends flows until some packets of each have arrived in a tunnel. It returns an outcome if that fails.
+func (x *trial) offerTunnels(all []*stream, count int) *outcome {
+	missing := func() *stream {
+		for _, s := range all {
+			if len(x.outers(s)) < count {
+				return s
+			}
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		return &errNoNotifier
+	}
+	x.offer(all, dataRate, x.profile.Time.Case/4, func() bool { return missing() == nil })
+	if s := missing(); s != nil {
+		o := unclear("%d of %d packets of a flow arrived in a tunnel", len(x.outers(s)), count)
+		return &o
+	}
+	return nil
+}
+
+// encapsulated is the body of a case about the packets in the tunnel. The labels of flows must differ.
+func encapsulated(change func(i int, s *stream), c check) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := x.connections(true, 4)
+		for i, s := range all {
+			if change != nil {
+				change(i, s)
+			}
+		}
+		if o := x.offerTunnels(all, 3); o != nil {
+			return *o
+		}
+		labels := map[uint32]*stream{}
+		for _, s := range all {
+			for _, n := range x.outers(s) {
+				if c != nil {
+					if expected, got := c(x, n, s); expected != "" {
+						return failed(n, expected, "%s", got)
+					}
+					continue
+				}
+				if other := labels[n.label]; n.label != 0 && other != nil && other != s {
+					return failed(n, x.c.expected, "label 0x%05x for two flows", n.label)
+				}
+				labels[n.label] = s
+			}
+		}
+		return passed("%d flows in tunnels", len(all))
+	}
+}
+
+func randomLabels(x *trial) outcome {
+	all := x.connections(true, 8)
+	if o := x.offerTunnels(all, 1); o != nil {
+		return *o
+	}
+	var labels []uint32
+	for _, s := range all {
+		labels = append(labels, x.outers(s)[0].label)
+	}
+	for i := 2; i < len(labels); i++ {
+		if labels[i]-labels[i-1] != labels[1]-labels[0] {
+			return passed("labels %x", labels)
+		}
+	}
+	return failed(nil, "labels without a pattern", "labels %x", labels)
+}
+
+func stableLabels(x *trial) outcome {
+	all := x.connections(true, 4)
+	if o := x.offerTunnels(all, 20); o != nil {
+		return *o
+	}
+	for _, s := range all {
+		list := x.outers(s)
+		for _, n := range list {
+			if e, g := same("label", fmt.Sprintf("0x%05x", list[0].label), fmt.Sprintf("0x%05x", n.label)); e != "" {
+				return failed(n, e, "%s", g)
+			}
+		}
+	}
+	return passed("%d flows with a label each", len(all))
+}
+
+func oneEgress(x *trial) outcome {
+	all := x.connections(true, 4)
+	if o := x.offerTunnels(all, 5); o != nil {
+		return *o
+	}
+	for _, s := range all {
+		list := x.outers(s)
+		for _, n := range list {
+			if n.dst != list[0].dst || slices.Contains(x.profile.Device.Addresses, n.dst) {
+				return failed(n, fmt.Sprintf("outer destination %v", list[0].dst), "outer destination %v", n.dst)
+			}
+		}
+	}
+	return passed("%d flows", len(all))
+}
+
+// An fcnMessage is an FCN of the tester.
+type fcnMessage struct {
+	src, dst    netip.Addr
+	port        uint16
+	label       uint32
+	level       uint8
+	reserved    uint16 // 9 bits
+	more        int    // further octets
+	badChecksum bool
+}
+
+func (m *fcnMessage) appendIP() []byte {
+	data := binary.BigEndian.AppendUint32(nil, m.label<<12|uint32(m.level)<<9|uint32(m.reserved))
+	ip := appendDatagram(nil, m.src, m.dst, 48<<2, 0, 49201, m.port, append(data, make([]byte, m.more)...))
+	if m.badChecksum {
+		ip[ipv6Size+6] ^= 0x11
+	}
+	return ip
+}
+
+// open plays a connection through the PE, and returns the FCN about it.
+func (x *trial) open(s *stream) (*fcnMessage, *outcome) {
+	if o := x.offerTunnels([]*stream{s}, 1); o != nil {
+		return nil, o
+	}
+	n := x.outers(s)[0]
+	x.wrapBack = func(ip []byte) []byte { return wrapLike(n, ip) }
+	x.connect(s, true)
+	node, _ := x.notifier(true)
+	if !node.IsValid() {
+		return nil, &errNoNotifier
+	}
+	return &fcnMessage{src: node, dst: n.src, port: x.profile.CodePoints.FCNPort, label: n.label, level: 3}, nil
+}
+
+// wrapLike puts a packet into the tunnel of a captured one, in the other direction. Segments of SRv6 are left out.
+func wrapLike(n *seen, ip []byte) []byte {
+	if n.protocol == protocolUDP {
+		return wrapVXLAN(n.dst, n.src, 0, n.label, n.dstPort, ip)
+	}
+	return wrapIP(n.dst, n.src, 0, n.label, ip)
+}
+
+// notifyUntil sends FCNs until some CNPs about the flows have arrived.
+func (x *trial) notifyUntil(m *fcnMessage, all []*stream, count int) bool {
+	done := func() bool { return len(x.about(kindCNP, all)) >= count }
+	for end := x.rig.now().Add(x.profile.Time.Case / 4); x.rig.now().Before(end) && !x.isOver() && !done(); {
+		x.transmit(x.portOf("control"), m.appendIP())
+		x.wait(50*time.Millisecond, done)
+	}
+	return done()
+}
+
+// relabelled is the body of a case about the CNPs that FCNs cause.
+func relabelled(v6 bool, c check) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := x.connections(v6, 1)
+		if len(all) == 0 {
+			return errNoNotifier
+		}
+		m, o := x.open(all[0])
+		if o != nil {
+			return *o
+		}
+		x.notifyUntil(m, all, 2)
+		return x.checkAll(kindCNP, all, c)
+	}
+}
+
+func relabels(x *trial) outcome {
+	all := x.connections(true, 1)
+	if len(all) == 0 {
+		return errNoNotifier
+	}
+	m, o := x.open(all[0])
+	if o != nil {
+		return *o
+	}
+	if !x.notifyUntil(m, all, 1) {
+		return failed(nil, "a CNP to the sender", "none after several FCNs about label 0x%05x", m.label)
+	}
+	return x.checkAll(kindCNP, all, checkSide("sender"))
+}
+
+func ofTwoLabels(x *trial) outcome {
+	all := x.connections(true, 2)
+	for _, s := range all {
+		m, o := x.open(s)
+		if o != nil {
+			return *o
+		}
+		x.received = nil
+		if !x.notifyUntil(m, []*stream{s}, 1) {
+			return unclear("no CNP arrived")
+		}
+		for _, n := range x.notifications(kindCNP) {
+			if e, g := checkSenderQP(x, n, s); e != "" {
+				return failed(n, e, "%s", g)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return errNoNotifier
+	}
+	return passed("CNPs about both flows")
+}
+
+// ignoresFCN is the body of a case about FCNs that must not be answered, between such that are.
+func ignoresFCN(change func(x *trial, m *fcnMessage)) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := x.connections(true, 1)
+		if len(all) == 0 {
+			return errNoNotifier
+		}
+		m, o := x.open(all[0])
+		if o != nil {
+			return *o
+		}
+		if !x.notifyUntil(m, all, 1) {
+			return unclear("no CNP about an FCN that has to be answered")
+		}
+		x.settle()
+		x.received = nil
+		wrong := *m
+		change(x, &wrong)
+		for range 4 {
+			x.transmit(x.portOf("control"), wrong.appendIP())
+			x.wait(20*time.Millisecond, func() bool { return len(x.notifications(kindCNP)) > 0 })
+		}
+		x.settle()
+		if list := x.notifications(kindCNP); len(list) > 0 {
+			return failed(list[0], x.c.expected, "a CNP to %v", list[0].dst)
+		}
+		if !x.notifyUntil(m, all, 1) {
+			return unclear("no CNP about the last FCN, which has to be answered")
+		}
+		return passed("none, and CNPs about FCNs before and after")
+	}
+}
+
+// answersEach requires a CNP for each of several FCNs.
+func (x *trial) answersEach(messages func(m *fcnMessage) []fcnMessage) outcome {
+	all := x.connections(true, 1)
+	if len(all) == 0 {
+		return errNoNotifier
+	}
+	m, o := x.open(all[0])
+	if o != nil {
+		return *o
+	}
+	if !x.notifyUntil(m, all, 1) {
+		return unclear("no CNP arrived")
+	}
+	list := messages(m)
+	for i := range list {
+		x.wait(max(50*time.Millisecond, 2*x.profile.Device.Limits.PerFlow), func() bool { return false })
+		before := len(x.about(kindCNP, all))
+		x.transmit(x.portOf("control"), list[i].appendIP())
+		if !x.wait(x.profile.Time.Settle, func() bool { return len(x.about(kindCNP, all)) > before }) {
+			return failed(nil, x.c.expected, "no CNP about level %d, reserved bits 0x%03x", list[i].level,
+				list[i].reserved)
+		}
+	}
+	return passed("CNPs about %d FCNs", len(list))
+}
+
+func eachFCNLevel(x *trial) outcome {
+	return x.answersEach(func(m *fcnMessage) (list []fcnMessage) {
+		for level := range uint8(8) {
+			next := *m
+			next.level = level
+			list = append(list, next)
+		}
+		return list
+	})
+}
+
+func ignoresReserved(x *trial) outcome {
+	return x.answersEach(func(m *fcnMessage) []fcnMessage {
+		first, second := *m, *m
+		first.reserved, second.reserved = 0x1FF, 0x0A5
+		return []fcnMessage{first, second}
+	})
+}
+
+func fcnPace(x *trial) outcome {
+	all := x.connections(true, 1)
+	switch {
+	case x.profile.Device.Limits.PerFlow == 0:
+		return inapplicable("device.limits has no per_flow")
+	case len(all) == 0:
+		return errNoNotifier
+	}
+	m, o := x.open(all[0])
+	if o != nil {
+		return *o
+	}
+	if !x.notifyUntil(m, all, 1) {
+		return unclear("no CNP arrived")
+	}
+	x.settle()
+	x.received = nil
+	begin := x.rig.now()
+	for x.rig.now().Sub(begin) < x.profile.Time.Settle && !x.isOver() {
+		x.transmit(x.portOf("control"), m.appendIP())
+		x.wait(500*time.Microsecond, func() bool { return false })
+	}
+	x.settle()
+	return x.checkPace(kindCNP, all, x.rig.now().Sub(begin))
+}
+
+// ingressOff sends FCNs with many labels to a device that must be off.
+func ingressOff(x *trial) outcome {
+	all := x.connections(true, 1)
+	node, device := x.notifier(true)
+	if len(all) == 0 || !node.IsValid() || !device.IsValid() {
+		return errNoNotifier
+	}
+	x.connect(all[0], true)
+	for i := range uint32(16) {
+		m := &fcnMessage{src: node, dst: device, port: x.profile.CodePoints.FCNPort, label: i * 0x11111 & 0xFFFFF,
+			level: 3}
+		for _, n := range x.outers(all[0]) {
+			m.label = n.label
+		}
+		x.transmit(x.portOf("control"), m.appendIP())
+	}
+	x.settle()
+	for _, n := range x.received {
+		if slices.Contains(anyKind, n.kind) && !x.isForwarded(n) {
+			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
+		}
+	}
+	return passed("no notification")
+}

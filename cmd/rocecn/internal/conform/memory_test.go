@@ -1,0 +1,164 @@
+package conform
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A subject is a device in memory with its profile, and the cases that do not apply to it, with the reason.
+type subject struct {
+	name    string
+	profile string
+	config  string
+	model   func(t testing.TB, config string) model
+	inapt   map[string]string
+}
+
+const hostPort = `
+[[port]]
+interface = "t0"
+side = "receiver"
+address = "2001:db8:c::9"
+`
+
+const quickTimes = "[time]\ncase = \"10s\"\nsettle = \"250ms\"\n"
+
+var subjects = []subject{
+	{"switch", strings.NewReplacer(`"icmpv6-learning"]`, `"icmpv6-learning", "mark", "ioam"]`, "pe = ",
+		"capable = [\"2001:db8:a:9::/64\"]\npe = ").Replace(switchProfile), `enabled = true
+self = ["2001:db8:ffff::5"]
+methods = [
+	{ senders = "2001:db8:a:1::/64", method = "fastcnp" }, { senders = "2001:db8:a:2::/64", method = "ppfc" },
+	{ senders = "2001:db8:a:3::/64", method = "proxy" }, { senders = "2001:db8:a:4::/64", method = "fcn" },
+	{ senders = "2001:db8:a:9::/64", method = "fastcnp" },
+]
+capable = [{ senders = "2001:db8:a:9::/64", capable = "yes" }]
+proxies = [{ senders = "::/0", proxy = "2001:db8:3::9" }]
+pe = ["2001:db8:a:5::/64"]
+ppfc = { alarm = 1, hold = 2, stop = 3 }
+per_flow = "20ms"
+probe = "1h"
+own_record = { node_id = 77, hop_limit = 60, queue_depth = 1234 }
+`, func(t testing.TB, config string) model {
+		return newRouter(t, "switch", config, "2001:db8:ffff::5", "2001:db8:1::1")
+	}, map[string]string{"F42.1": "", "W33.1": "does not use this option"}},
+	{"receiver", `
+[device]
+name = "model"
+role = "receiver"
+addresses = ["2001:db8:d::1", "10.13.0.1"]
+[device.limits]
+per_flow = "5ms"
+[hosts]
+sender = ["2001:db8:a:1::/64", "10.10.0.0/16"]
+` + quickTimes + hostPort, `enabled = true
+self = ["2001:db8:d::1", "10.13.0.1"]
+learn = true
+interval = "5ms"
+`, func(t testing.TB, config string) model { return newHostModel(t, "receiver", config) },
+		map[string]string{"F21.1": "sends no Fast CNPs", "F42.1": ""}},
+	{"proxy", `
+[device]
+name = "model"
+role = "proxy"
+addresses = ["2001:db8:ffff::5", "2001:db8:1::1", "2001:db8:2::1", "2001:db8:3::1"]
+supports = ["proxy", "ipv4", "ipv6"]
+[device.limits]
+per_flow = "20ms"
+total = 200
+[hosts]
+sender = ["2001:db8:a:1::/64", "10.10.0.0/16"]
+receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
+` + quickTimes + benchPorts, `enabled = true
+self = ["2001:db8:ffff::5", "10.0.1.1"]
+accept = ["2001:db8:3::9/128"]
+senders = [{ prefix = "::/0", send = "cnp" }, { prefix = "0.0.0.0/0", send = "cnp" }]
+per_flow = "20ms"
+rate_out = { per_second = 200, burst = 10 }
+`, func(t testing.TB, config string) model {
+		return newRouter(t, "proxy", config, "2001:db8:ffff::5", "2001:db8:1::1")
+	}, map[string]string{"P43.1": ""}},
+	{"ingress", `
+[device]
+name = "model"
+role = "ingress"
+addresses = ["2001:db8:ffff::5", "2001:db8:1::1", "10.0.1.1", "2001:db8:2::1", "2001:db8:3::1"]
+supports = ["fcn", "ipv4", "ipv6"]
+[device.limits]
+per_flow = "20ms"
+[hosts]
+sender = ["2001:db8:a:1::/64", "10.10.0.0/16"]
+receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
+` + quickTimes + benchPorts, `enabled = true
+tunnel = { type = "ipip", src = "2001:db8:ffff::5", dst = "2001:db8:e::2" }
+cnp = ["2001:db8:1::1", "10.0.1.1"]
+accept = ["2001:db8:3::9/128"]
+per_flow = "20ms"
+`, func(t testing.TB, config string) model { return newRouter(t, "ingress", config, "2001:db8:ffff::5") },
+		map[string]string{"W40.1": ""}},
+	{"border", `
+[device]
+name = "model"
+role = "border"
+addresses = ["2001:db8:ffff::5"]
+[hosts]
+sender = ["2001:db8:a:1::/64"]
+receiver = ["2001:db8:f::/64"]
+` + quickTimes + benchPorts, "enabled = true\n", func(t testing.TB, config string) model {
+		return newRouter(t, "border", config, "2001:db8:ffff::5")
+	}, map[string]string{"F42.1": ""}},
+	{"sender", `
+[device]
+name = "model"
+role = "sender"
+addresses = ["2001:db8:d::1"]
+supports = ["option1", "option2", "ipv6", "ppfc-stop", "ppfc-resume", "ppfc-alarm", "ppfc-hold"]
+[hosts]
+receiver = ["2001:db8:f::/64"]
+[[pair]]
+src = "2001:db8:d::1"
+dst = "2001:db8:f::10"
+dest_qp = 17
+src_qp = 34
+` + quickTimes + hostPort, senderConfig, newSenderModel, map[string]string{"F22.1": "does not use this option",
+		"F42.1": "", "X15.2": ""}},
+	{"pause", `
+[device]
+name = "model"
+role = "pause"
+addresses = ["2001:db8:d::1"]
+[hosts]
+receiver = ["2001:db8:f::/64"]
+` + quickTimes + hostPort, senderConfig, newSenderModel, map[string]string{"X08.1": "", "X08.2": "", "X15.2": ""}},
+}
+
+const senderConfig = `enabled = true
+self = ["2001:db8:d::1"]
+accept = ["2001:db8:c::9/128"]
+qps = [{ dst = "2001:db8:f::10", dest_qp = 17, qp = 34 }, { dst = "2001:db8:f::11", dest_qp = 18, qp = 35 }]
+reaction = { line = 4_000_000, min = 100_000, timer = "100ms", alpha_timer = "200ms", additive = 200_000,
+	hyper = 400_000 }
+`
+
+func newSenderModel(t testing.TB, config string) model {
+	f := flow{src: hostOfText("2001:db8:d::1"), dst: hostOfText("2001:db8:f::10"), class: ect0, opcode: 0x04,
+		destQP:  17,
+		payload: bytes.Repeat([]byte{0x5A}, 256)}
+	g := f
+	g.dst, g.destQP, g.srcPort = hostOfText("2001:db8:f::11"), 18, 49153
+	return newHostModel(t, "sender", config, f, g)
+}
+
+// Every case passes with a device in memory, or does not apply for the reason given.
+func TestInMemory(t *testing.T) {
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			results := inMemory(t, s.profile, s.model(t, s.config), nil)
+			for id, r := range results {
+				t.Logf("%s %s %s: %s (%.1f s)", id, r.Level, r.Verdict, r.Seen, r.Seconds)
+			}
+			notPassed(t, results, s.inapt)
+		})
+	}
+}
