@@ -1,6 +1,7 @@
 package message
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -198,6 +199,14 @@ func TestValues(t *testing.T) {
 		Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
 	require.Equal(t, KindUnknownOption, m.Kind)
 	require.Zero(t, m.CNP, "DestQP must not be taken for a queue pair of the sender")
+
+	reserved := make([]byte, 16)
+	reserved[0], reserved[15] = 0xA5, 0x5A
+	skipped := roce(t, cnp.New(7, 0xFFFF).Header, []byte{17, 0, 0x1E, 0, 1, 2, 0, 0}, reserved)
+	require.NoError(t, m.Decode(skipped, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
+	require.Equal(t, KindCNP, m.Kind)
+	require.EqualValues(t, 7, m.CNP.DestQP)
+	require.Equal(t, reserved, m.CNP.Reserved[:], "all of the CNP is decoded, behind options that are skipped")
 }
 
 // Messages that a deployment does not use are other traffic or CNPs with reserved bits.
@@ -497,6 +506,7 @@ func TestSnapLengthByHand(t *testing.T) {
 		{"IPv4 cut in its header", longest4, 12, 60 + 8 + 52},
 		{"IPv4 cut in its options", longest4, 40, 60 + 8 + 52},
 		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
+		{"trimmed by a switch in the DETH", trimmed(roce(t, hdr(0x64), nil, make([]byte, 64)), 64), 64, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}
@@ -505,6 +515,12 @@ func TestSnapLengthByHand(t *testing.T) {
 				"not truncated")
 		})
 	}
+}
+
+// trimmed returns an IPv6 packet of which a switch has kept n octets: it corrects the length of IP, and not that of UDP.
+func trimmed(b []byte, n int) []byte {
+	binary.BigEndian.PutUint16(b[4:], uint16(n-40))
+	return b[:n:n]
 }
 
 func hdr(op bth.Opcode) bth.Header { return bth.Header{Opcode: op} }

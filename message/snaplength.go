@@ -17,8 +17,9 @@ const (
 )
 
 // SnapLength returns the snapshot length in octets that a capture needs to identify the message in the inner view of f.
-// It returns 0 if f can be identified, or if missing octets are not the reason that it cannot: that it is KindError, or
-// KindOther because it ends before the end of its UDP header. The missing octets may require a larger snapshot length.
+// It returns 0 if f can be identified, if a switch has trimmed it, or if missing octets are not the reason that it cannot
+// be identified: that it is KindError, or KindOther because it ends before the end of its UDP header. The missing octets
+// may require a larger snapshot length.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().AllowTruncated {
 		return 0
@@ -31,7 +32,7 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 		return n + maxTransport
 	}
 	var d rocev2.Datagram
-	if f.Inner().Datagram(&d) != nil || !d.Truncated {
+	if f.Inner().Datagram(&d) != nil || !d.Truncated || d.Trimmed {
 		return 0
 	}
 	need, sent := 0, int(d.Length)-8

@@ -65,6 +65,9 @@ func TestFlowMayAnswer(t *testing.T) {
 			require.Equal(t, c.err, mayAnswer())
 			be.PutUint16(ip[port:], 1021)
 			require.NoError(t, mayAnswer())
+			require.NoError(t, walked(ip, o).MayAnswer(1020, 1022))
+			require.Equal(t, ErrNotification, walked(ip, o).MayAnswer(1021, 1022))
+			require.Equal(t, ErrNotification, walked(ip, o).MayAnswer(1020, 1021))
 			be.PutUint16(ip[port:], Port)
 			ip[proto] = 6
 			require.NoError(t, mayAnswer())
@@ -90,6 +93,28 @@ func TestFlowMayAnswer(t *testing.T) {
 	}
 	ip[41] = 255 // the extension header exceeds the packet
 	require.Equal(t, errExtension, walked(ip, DecodeOptions{Link: LinkIP}).MayAnswer())
+}
+
+// An extension header that is truncated may lead to another one, and that one to UDP.
+func TestSnapLengthOfExtensions(t *testing.T) {
+	const head = "6000000000ff 0040 20010db8000000000000000000000001 20010db8000000000000000000000002"
+	for _, test := range []struct {
+		name, extension string
+		want            int // with 8 octets each for the header that is read, and UDP
+	}{
+		{"UDP", "11", 56},
+		{"destination options", "3c", 56},
+		{"routing", "2b", 56},
+		{"destination options of 16 octets", "3c 01", 64},
+		{"IPv6", "29", 56},
+		{"TCP", "06", 0},
+		{"no next header", "3b", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ip := wiretest.Hex(t, head+test.extension)
+			require.Equal(t, test.want, walked(ip, DecodeOptions{Link: LinkIP, AllowTruncated: true}).SnapLength(Port))
+		})
+	}
 }
 
 func TestMirrored(t *testing.T) {

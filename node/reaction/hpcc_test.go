@@ -202,6 +202,21 @@ func TestHPCCNotifiedStepByStep(t *testing.T) {
 	require.EqualValues(t, 100e9, f.Rate())
 }
 
+// Only the first eight hops count, as for acknowledgements.
+func TestHPCCNotifiedOfManyHops(t *testing.T) {
+	hops := make([]Hop, 9)
+	for i := range hops {
+		hops[i].B = 100e9
+	}
+	f := hpccFlow(t, func(*HPCCConfig) {})
+	hops[8].QLen = 125_000
+	f.Notified(hops, start)
+	require.EqualValues(t, 100e9, f.Rate())
+	hops[7].QLen = 125_000
+	f.Notified(hops, start)
+	require.InDelta(t, 100e9*0.95/2+40e6, float64(f.Rate()), 1)
+}
+
 // Where acknowledgements come too they alone bring the rate up again.
 func TestHPCCNotifiedAndAcknowledged(t *testing.T) {
 	f := hpccFlow(t, func(*HPCCConfig) {})

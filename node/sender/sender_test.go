@@ -295,6 +295,11 @@ func TestRefused(t *testing.T) {
 			p.Ext = wiretest.Hex(t, "1104 1e10 0000000000000000 0000000000000000"+
 				"1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
 		}).IP, nil, node.ReasonBroken},
+		{"too many options behind a Hop-by-Hop header", congested(t, func(p *rocev2.Packet) {
+			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
+			p.Ext = wiretest.Hex(t, "3c00 0104 00000000"+
+				"1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
+		}).IP, nil, node.ReasonBroken},
 		{"overrunning Hop-by-Hop option", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
 			p.Ext = wiretest.Hex(t, "1100 1e05 00000000")
