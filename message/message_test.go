@@ -517,7 +517,7 @@ func TestSnapLengthByHand(t *testing.T) {
 	}
 }
 
-// trimmed returns an IPv6 packet of which a switch has kept n octets: it corrects the length of IP, and not that of UDP.
+// trimmed returns an IPv6 packet of which a switch has kept n octets. The length of IP is correct, that of UDP is not.
 func trimmed(b []byte, n int) []byte {
 	binary.BigEndian.PutUint16(b[4:], uint16(n-40))
 	return b[:n:n]

@@ -17,9 +17,9 @@ const (
 )
 
 // SnapLength returns the snapshot length in octets that a capture needs to identify the message in the inner view of f.
-// It returns 0 if f can be identified, if a switch has trimmed it, or if missing octets are not the reason that it cannot
-// be identified: that it is KindError, or KindOther because it ends before the end of its UDP header. The missing octets
-// may require a larger snapshot length.
+// It returns 0 if f can be identified, if a switch has trimmed it, or if missing octets are not the reason that it
+// cannot be identified: that it is KindError, or KindOther because it ends before the end of its UDP header. The
+// missing octets may require a larger snapshot length.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options().AllowTruncated {
 		return 0
