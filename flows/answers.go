@@ -369,6 +369,9 @@ func (t *Table) rememberNAK(s *stream, r *reply) {
 			e.recordNAK(kind == bth.SyndromeRNRNAK, r)
 		}
 		t.historyOf(f).addNAK(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
+		if f.trimmings != 0 && kind == bth.SyndromeNAK {
+			t.nakTrimmed(f, r.psn, r.frame, r.at)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -23,7 +24,10 @@ type Capture struct {
 	OutOfOrder uint64 // frames with a time before that of the previous frame, without clock steps
 	OneWay     bool   // there are requests that need answers, and no answers between any two hosts
 	Trimmed    uint64 // packets that a switch trimmed
-	RoCEv1     uint64 // packets of RoCEv1 (EtherType 0x8915), which are not analysed
+	// Discarded counts the packets that switches discarded ([Table.ObserveDiscard]), by reason. After 64
+	// reasons the others count as OtherReason.
+	Discarded map[string]uint64
+	RoCEv1    uint64 // packets of RoCEv1 (EtherType 0x8915), which are not analysed
 	// Unread counts frames that could be RoCE and were not decoded, by the header at which decoding
 	// stopped, such as "gre 0x1234". After 64 headers the others count as "other".
 	Unread map[string]uint64
@@ -43,6 +47,7 @@ type captureState struct {
 	sampling  sampling
 	truncated uint32 // Capture.TruncatedTo
 	trimmed   uint64
+	discarded map[string]uint64
 	roceV1    uint64
 	unread    map[unreadHeader]uint64
 	asked     bool // a request needs an answer
@@ -63,20 +68,6 @@ func (c *captureState) countFrame(p *Packet) {
 			p.unread = otherHeaders
 		}
 		c.unread[p.unread]++
-	}
-}
-
-// observeTrimmed records a packet that a switch trimmed because its queue was full. The packet is lost:
-// it counts for its flow and takes no part in the sequence of its requests.
-func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
-	t.capture.trimmed++
-	if !t.ownsShard(&p.pkt.Flow) {
-		return
-	}
-	f := &t.streamOf(&p.pkt.Flow).flow
-	f.Trimmed++
-	if e := t.evidenceOf(f); e != nil {
-		e.signs[SignTrimmed].addFrame(frame, at)
 	}
 }
 
@@ -118,7 +109,7 @@ func (t *Table) reportCapture() Capture {
 	out := Capture{
 		Sampled: c.sampling.oneIn(), EachTwice: c.twins.isEachTwice(), TruncatedTo: int(c.truncated),
 		ClockSteps: append([]ClockStep(nil), c.clock.steps...), OutOfOrder: c.clock.outOfOrder, OneWay: t.isOneWay(),
-		Trimmed: c.trimmed, RoCEv1: c.roceV1,
+		Trimmed: c.trimmed, Discarded: maps.Clone(c.discarded), RoCEv1: c.roceV1,
 	}
 	for h, n := range c.unread {
 		if out.Unread == nil {

@@ -36,13 +36,21 @@ func (s *simulation) run() *Table { return s.runJumped(0, 0) }
 
 // runJumped is run with a clock that is ahead by so much from a frame on; 0 is none.
 func (s *simulation) runJumped(from int, by time.Duration) *Table {
+	return s.runSteps(ClockStep{Frame: uint64(from), By: by})
+}
+
+// runSteps is run with a clock that jumps before these frames; frame 0 is none.
+func (s *simulation) runSteps(steps ...ClockStep) *Table {
 	table := New(Config{Seed: 1})
 	frame := 0
 	for i, p := range s.packetsOf() {
 		if s.captured == nil || s.captured(i) {
 			now := time.Unix(1e9, int64(i+1)*1000)
-			if frame++; from > 0 && frame >= from {
-				now = now.Add(by)
+			frame++
+			for _, step := range steps {
+				if step.Frame > 0 && uint64(frame) >= step.Frame {
+					now = now.Add(step.By)
+				}
 			}
 			table.Observe(&p, uint64(frame), now)
 		}
@@ -353,6 +361,61 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
+// A clock that jumps twice within a few frames has two steps, and the rates are those without steps.
+func TestTwoClockSteps(t *testing.T) {
+	const at = 1003
+	for _, c := range []struct {
+		name          string
+		first, second time.Duration
+		between       uint64 // frames between the two jumps
+	}{
+		{"forward and back after 7 frames", 5 * time.Second, -5 * time.Second, 7},
+		{"forward and back after 40 frames", 5 * time.Second, -5 * time.Second, 40},
+		{"forward twice", 5 * time.Second, 3 * time.Second, 9},
+		{"back and forward after 12 frames", -5 * time.Second, 5 * time.Second, 12},
+		{"back twice", -5 * time.Second, -3 * time.Second, 5},
+		{"back and half forward", -8 * time.Second, 3 * time.Second, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			missed := 0
+			rounds := wiretest.Rounds(40)
+			for seed := range uint64(rounds) {
+				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 9)), packets: 2000, connections: 4}
+				plain := s.run().Snapshot()
+				s.Rand = rand.New(rand.NewPCG(seed, 9))
+				stepped := s.runSteps(ClockStep{at, c.first}, ClockStep{at + c.between, c.second}).Snapshot()
+				steps := stepped.Capture.ClockSteps
+				if len(steps) < 2 && c.first+c.second != 0 && max(c.first, c.second) > 0 {
+					missed++ // a step forward is between two messages
+					continue
+				}
+				require.Len(t, steps, 2, "seed %d", seed)
+				require.Equal(t, []uint64{at, at + c.between}, []uint64{steps[0].Frame, steps[1].Frame})
+				require.InDelta(t, float64(c.first), float64(steps[0].By), 2000)
+				require.InDelta(t, float64(c.second), float64(steps[1].By), 2000)
+				require.Zero(t, stepped.Capture.OutOfOrder)
+				for i := range plain.Flows {
+					require.InEpsilon(t, plain.Flows[i].Mean, stepped.Flows[i].Mean, 0.01)
+					require.Equal(t, plain.Flows[i].PSN, stepped.Flows[i].PSN)
+				}
+			}
+			require.LessOrEqual(t, missed, rounds/2)
+		})
+	}
+}
+
+// A frame with a time in the past, as from another queue of an interface, is out of order. It is no step.
+func TestLateFrames(t *testing.T) {
+	for _, late := range []uint64{1, 3, 7} {
+		s := &simulation{Rand: rand.New(rand.NewPCG(1, 9)), packets: 2000, connections: 4}
+		got := s.runSteps(ClockStep{1003, -5 * time.Second}, ClockStep{1003 + late, 5 * time.Second},
+			ClockStep{1500, -5 * time.Second}).Snapshot()
+		require.Len(t, got.Capture.ClockSteps, 1, "%d frames", late)
+		require.EqualValues(t, 1500, got.Capture.ClockSteps[0].Frame)
+		require.EqualValues(t, 1, got.Capture.OutOfOrder)
+	}
+}
+
 // timesIn calls found for each time in a value, with its path.
 func timesIn(v reflect.Value, path string, found func(path string, t time.Time)) {
 	if t, ok := v.Interface().(time.Time); ok {
@@ -564,6 +627,74 @@ func TestTrimmed(t *testing.T) {
 	require.EqualValues(t, 1, got.Trimmed)
 	require.Zero(t, got.TruncatedTo)
 	require.Zero(t, s.Stats().Broken)
+}
+
+// trim observes requests with these PSNs that a switch trimmed.
+func (s *script) trim(psns ...uint32) *script {
+	for _, psn := range psns {
+		s.observe(Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn}})
+	}
+	return s
+}
+
+// A trimmed packet is matched with the NAK that it causes and with its retransmission. It is lost.
+func TestTrimmedRecovered(t *testing.T) {
+	for _, c := range []struct {
+		name                          string
+		play                          func(s *script)
+		trimmed, recovered, naks      uint64
+		lost, unjudged, retransmitted uint64
+	}{
+		{"NAK and retransmission", func(s *script) {
+			s.trim(11).sendOnly(12).answerNAK(11).sendOnly(11, 12).answerACK(12)
+		}, 1, 1, 1, 0, 0, 1},
+		{"two in one NAK", func(s *script) {
+			s.trim(11, 12).sendOnly(13).answerNAK(11).sendOnly(11, 12, 13).answerACK(13)
+		}, 2, 2, 1, 0, 0, 1},
+		{"NAK for another packet", func(s *script) { s.sendOnly(12).answerNAK(11).trim(13) }, 1, 0, 0, 1, 0, 0},
+		{"timeout", func(s *script) { s.trim(11).setTime(60_000).sendOnly(11).answerACK(11) }, 1, 1, 0, 0, 0, 0},
+		{"nothing comes after it", func(s *script) { s.trim(11) }, 1, 0, 0, 0, 0, 0},
+		{"no answer comes after it", func(s *script) { s.trim(11).sendOnly(12) }, 1, 0, 0, 1, 0, 0},
+		{"only one of the skipped PSNs", func(s *script) { s.trim(11).sendOnly(13) }, 1, 0, 0, 1, 1, 0},
+		{"of another connection", func(s *script) { s.trim(11).sendOnly(900_000, 900_001).answerNAK(11) }, 1, 0, 0, 0,
+			0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			s.Table = New(Config{Evidence: true})
+			s.exchangeCM(7, 10, 1024).sendOnly(10)
+			c.play(s)
+			f := s.onlyFlow()
+			require.Equal(t, []uint64{c.trimmed, c.recovered, c.naks}, []uint64{f.Trimmed, f.TrimmedRecovered,
+				f.Evidence.Sign(SignTrimmedNAK).Count})
+			require.Equal(t, []uint64{c.lost, c.unjudged, c.retransmitted}, []uint64{f.PSN.Lost, f.PSN.Unjudged,
+				f.PSN.Retransmitted})
+		})
+	}
+}
+
+// A trimmed READ response is matched with its retransmission.
+func TestTrimmedResponse(t *testing.T) {
+	s := newPaired(t, 100)
+	s.sendRead(100, 3072).respond(100, 3, 0)
+	s.observe(Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCRDMAReadResponseMiddle, Flow: s.keyBA(),
+		PSN: 101}})
+	s.respond(100, 3, 2).sendRead(101, 2048).respond(101, 2, 0, 1)
+	f := s.flowBA()
+	require.Equal(t, []uint64{1, 1}, []uint64{f.Trimmed, f.TrimmedRecovered})
+	require.Equal(t, ResponsePSN{Gaps: 1, Missing: 1, Late: 1, Retransmitted: 1}, f.Responses.PSN)
+}
+
+// A flow of trimmed packets alone is reported, with the time of the first one.
+func TestOnlyTrimmed(t *testing.T) {
+	s := newScript(t).setTime(5).trim(1, 2, 3)
+	f := s.onlyFlow()
+	require.EqualValues(t, 3, f.Trimmed)
+	require.Zero(t, f.Packets)
+	require.Equal(t, bth.TransportRC, f.Transport)
+	require.Equal(t, s.now, f.First)
+	require.EqualValues(t, 3, f.Trouble())
+	require.Zero(t, f.PSN.Missing)
 }
 
 // The length of truncated frames is that of the longest, in a mirror that of the mirrored frame.

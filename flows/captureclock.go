@@ -19,7 +19,8 @@ type captureClock struct {
 	steps      []ClockStep
 	segments   []segment // after each of these steps
 
-	jumped  bool // the last jump is not judged yet
+	jumped  bool  // the last jump is not judged yet
+	before  int64 // time of the frame before it
 	by      int64
 	carried int             // waiting packets that continue traffic from before the jump
 	waiting []waitingPacket // from the jump on
@@ -49,21 +50,28 @@ const (
 // beginning, after a jump of the clock, and if each packet comes twice.
 func (t *Table) observeSlowly(p *Packet, frame uint64, at int64) {
 	c := &t.capture.clock
-	d := at - c.previous
-	known := c.previous != 0 && at != 0
+	if d := at - c.previous; c.previous != 0 && at != 0 && d < 0 && !isJump(d) {
+		c.outOfOrder++
+	}
+	t.followClock(p, frame, at)
+}
+
+// isJump reports whether a distance in time between two frames is a jump of the clock, or a pause.
+func isJump(d int64) bool { return d > leastStep || d < -leastStep }
+
+// followClock records a packet, or keeps it after a jump of the clock.
+func (t *Table) followClock(p *Packet, frame uint64, at int64) {
+	c := &t.capture.clock
+	before := c.previous
 	if at != 0 {
 		c.previous = at
-	}
-	isJump := known && (d > leastStep || d < -leastStep)
-	if known && d < 0 && !(isJump && !c.jumped) {
-		c.outOfOrder++
 	}
 	switch {
 	case c.jumped:
 		t.waitAfterJump(p, frame, at)
-	case isJump:
+	case before != 0 && at != 0 && isJump(at-before):
 		t.processTwins(true)
-		c.jumped, c.by, c.carried = true, d, 0
+		c.jumped, c.before, c.by, c.carried = true, before, at-before, 0
 		t.capture.setPath()
 		t.waitAfterJump(p, frame, at)
 	default:
@@ -115,33 +123,48 @@ func (t *Table) carriesOn(p *Packet) (carried, again bool) {
 	return false, false
 }
 
-// judgeJump decides whether the last jump was a clock step, and records the waiting packets.
+// judgeJump decides whether the last jump was a clock step, and records the waiting packets up to the
+// next jump. The packets from there on are judged again.
 func (t *Table) judgeJump() {
 	c := &t.capture.clock
-	if !c.jumped {
-		return
-	}
 	waiting := c.waiting
 	c.jumped, c.waiting = false, c.waiting[:0]
 	t.capture.setPath()
+	next := 1 // waiting packet after the next jump
+	for next < len(waiting) && (waiting[next].at == 0 || !isJump(waiting[next].at-waiting[next-1].at)) {
+		next++
+	}
 	first, step := waiting[0].at, c.by > 0 && c.carried >= minCarried
-	if c.by < 0 {
+	switch {
+	case c.by < 0:
 		stayed := 0
 		for i := range waiting {
-			if d := waiting[i].at - first; d < -c.by/2 && d > c.by/2 {
+			if waiting[i].at-first < -c.by/2 {
 				stayed++
 			}
 		}
 		if step = 2*stayed > len(waiting); !step {
 			c.outOfOrder++
 		}
+	case next < len(waiting) && waiting[next].at-waiting[next-1].at < -c.by/2: // a pause does not end in the past
+		step = true
 	}
 	if step {
 		t.stepClock(waiting[0].frame, first)
 	}
-	for i := range waiting {
+	for i := range waiting[:next] {
 		w := &waiting[i]
 		t.observeTwins(&w.Packet, w.frame, w.at+c.shift)
+	}
+	if next == len(waiting) {
+		return
+	}
+	if c.previous = waiting[next-1].at; c.by < 0 && !step { // the packets return
+		c.previous = c.before
+	}
+	for i := next; i < len(waiting); i++ {
+		w := waiting[i] // followClock may overwrite waiting up to here
+		t.followClock(&w.Packet, w.frame, w.at)
 	}
 }
 
@@ -180,7 +203,9 @@ func (t *Table) stepClock(frame uint64, at int64) {
 
 // processWaiting records all packets that wait until the capture is known better.
 func (t *Table) processWaiting() {
-	t.judgeJump()
+	for t.capture.clock.jumped {
+		t.judgeJump()
+	}
 	t.processTwins(true)
 }
 

@@ -87,8 +87,8 @@ func (d *discards) count(at EgressQueue, reason string, now time.Time) {
 	}
 }
 
-func (d *discards) index(at EgressQueue, reason string) int {
-	return slices.IndexFunc(*d, func(of Discards) bool { return of.EgressQueue == at && of.Reason == reason })
+func (d discards) index(at EgressQueue, reason string) int {
+	return slices.IndexFunc(d, func(of Discards) bool { return of.EgressQueue == at && of.Reason == reason })
 }
 
 // sorted returns a copy in descending order of packets.
@@ -96,4 +96,69 @@ func (d *discards) sorted() []Discards {
 	all := slices.Clone(*d)
 	slices.SortStableFunc(all, func(a, b Discards) int { return cmp.Compare(b.Packets, a.Packets) })
 	return all
+}
+
+// flowDiscards are the discards of a flow in a [Table].
+type flowDiscards struct{ discards }
+
+func (d *flowDiscards) report() []Discards {
+	if d == nil {
+		return nil
+	}
+	return d.sorted()
+}
+
+// ObserveDiscard records a request, response or answer that a switch discarded for a reason such as
+// "no_buffer_space", at the time of the switch's report. It counts in [Capture.Discarded] and in
+// [Flow.Discards] only. It reports whether it was counted: other traffic is not, and an answer about an
+// unknown flow counts in the Capture alone.
+func (t *Table) ObserveDiscard(p *Packet, at EgressQueue, reason string, now time.Time) bool {
+	isData := p.kind == requestKind || p.kind == answerKind && roles[p.pkt.Opcode].isResponse() ||
+		p.kind == trimmedKind
+	if !isData && p.kind != answerKind && p.kind != cnpKind {
+		return false
+	}
+	t.capture.countDiscard(reason)
+	if !t.ownsShard(&p.pkt.Flow) {
+		return true
+	}
+	var s *stream
+	if isData {
+		s = t.streamOf(&p.pkt.Flow)
+		t.beginLost(s, p, unixNano(now)+t.capture.clock.shift)
+	} else if own := t.findStream(&p.pkt.Flow); own != nil {
+		s = t.streamAbout(own)
+	}
+	if s == nil || !isData && !s.flow.hasData() {
+		return true
+	}
+	t.discards.allocate(&s.flow.discards).count(at, reason, now)
+	t.markTouched(s)
+	return true
+}
+
+// maxReasons is the number of reasons in Capture.Discarded, without OtherReason.
+const maxReasons = 64
+
+func (c *captureState) countDiscard(reason string) {
+	if c.discarded == nil {
+		c.discarded = map[string]uint64{}
+	}
+	if _, known := c.discarded[reason]; !known && len(c.discarded) >= maxReasons {
+		reason = OtherReason
+	}
+	c.discarded[reason]++
+}
+
+// subtractDiscards returns the packets discarded since an older report.
+func subtractDiscards(now, old []Discards) (out []Discards) {
+	for _, d := range now {
+		if i := discards(old).index(d.EgressQueue, d.Reason); i >= 0 {
+			d.Packets -= min(d.Packets, old[i].Packets)
+		}
+		if d.Packets > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
 }

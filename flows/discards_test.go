@@ -3,11 +3,13 @@ package flows
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -76,4 +78,49 @@ func TestDeepestSample(t *testing.T) {
 			require.Equal(t, row.all[row.want], q)
 		})
 	}
+}
+
+// Discarded packets count for their flow in a table, also if no other packet of it was captured. Reports about
+// answers count for the flow that they are about.
+func TestTableDiscards(t *testing.T) {
+	queue := EgressQueue{Agent: netip.MustParseAddr("192.0.2.250"), Port: 9}
+	s := newPaired(t, 100)
+	discard := func(p Packet, reason string) bool {
+		return s.ObserveDiscard(&p, queue, reason, s.now)
+	}
+	request := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 101}}
+	forth, back := s.keyAB(), s.keyBA()
+	unknown := back.WithQP(99)
+	s.sendOnly(100)
+	require.True(t, discard(request, "no_buffer_space"))
+	require.True(t, discard(request, "no_buffer_space"))
+	require.True(t, discard(request, "acl"))
+	require.True(t, discard(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA()}},
+		"ttl_exceeded"))
+	require.False(t, discard(Packet{kind: otherTraffic}, "acl"))
+	require.True(t, discard(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge,
+		Flow: unknown}}, "acl"))
+	f := s.onlyFlow()
+	require.Equal(t, []Discards{{queue, "no_buffer_space", 2, s.now, s.now}, {queue, "acl", 1, s.now, s.now},
+		{queue, "ttl_exceeded", 1, s.now, s.now}}, f.Discards)
+	require.EqualValues(t, 1, f.Packets)
+	require.EqualValues(t, 4, f.Trouble())
+	require.Equal(t, map[string]uint64{"no_buffer_space": 2, "acl": 2, "ttl_exceeded": 1},
+		s.Snapshot().Capture.Discarded)
+
+	find := func(all *Snapshot, k key) *Flow {
+		i := slices.IndexFunc(all.Flows, func(f Flow) bool { return keyOf(f.FlowKey) == k })
+		require.GreaterOrEqual(t, i, 0)
+		return &all.Flows[i]
+	}
+	require.Len(t, find(s.Changes(), forth).Discards, 3)
+	require.Empty(t, s.Changes().Flows)
+	require.True(t, discard(request, "acl"))
+	require.Equal(t, []Discards{{queue, "acl", 1, s.now, s.now}}, find(s.Changes(), forth).Discards)
+
+	request.pkt.Flow = forth.WithQP(77)
+	require.True(t, discard(request, "acl"))
+	f = *find(s.Snapshot(), request.pkt.Flow)
+	require.Equal(t, []Discards{{queue, "acl", 1, s.now, s.now}}, f.Discards)
+	require.Zero(t, f.Packets)
 }

@@ -8,7 +8,10 @@ type Evicted struct {
 	ECN      [4]uint64       // requests by ECN field
 	Data     Data            // requests and responses of evicted flows, without rates
 	Causes   Retransmissions // retransmissions by cause
-	Answers                  // about evicted flows, and unmatched ones
+	Trimmed  uint64          // packets that a switch trimmed
+	// ResponsePSN has the results of following the PSNs of responses.
+	ResponsePSN ResponsePSN
+	Answers     // about evicted flows, and unmatched ones
 }
 
 // Evicted returns the counts of the flows evicted so far.
@@ -50,6 +53,10 @@ func (t *Table) dropStream(id uint32) {
 		e.Data.PayloadOctets += d.PayloadOctets
 		e.Data.CE += d.CE
 		e.Causes.addCounts(&f.sequence.causes)
+		e.Trimmed += f.Trimmed
+		if r := t.responses.lookUp(f.responses); r != nil {
+			e.ResponsePSN.addCounts(&r.PSN)
+		}
 	}
 	e.Answers.addCounts(&s.settled)
 	e.Answers.addCounts(&s.stray)
@@ -63,6 +70,8 @@ func (t *Table) dropStream(id uint32) {
 	t.histories.release(&f.history)
 	t.responses.release(&f.responses)
 	t.outers.release(&f.outer)
+	t.trimmings.release(&f.trimmings)
+	t.discards.release(&f.discards)
 	t.serieses.releaseSeries(&f.series)
 	t.answerSigns.release(&s.answerSigns)
 	t.releaseEvidence(f)

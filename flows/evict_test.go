@@ -126,6 +126,26 @@ func TestEvictedFlowReturns(t *testing.T) {
 	require.Zero(t, table2.Evicted())
 }
 
+// Counts of trimmed packets and of responses are kept when their flow is evicted.
+func TestEvictedCounts(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{MaxFlows: 4})
+	s.exchangeCM(7, 10, 1024).sendRead(10, 4096).respond(10, 4, 0, 3, 1, 3)
+	s.observe(Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCRDMAReadResponseMiddle, Flow: s.keyBA(),
+		PSN: 12}})
+	want := s.flowBA()
+	require.Equal(t, ResponsePSN{Gaps: 1, Missing: 2, Late: 1, Retransmitted: 1}, want.Responses.PSN)
+	for qp := range uint32(40) {
+		s.qpB = 100 + qp
+		s.sendOnly(1)
+	}
+	e := s.Evicted()
+	require.EqualValues(t, 1, e.Trimmed)
+	require.Equal(t, want.Responses.PSN, e.ResponsePSN)
+	require.Equal(t, e, s.Changes().Evicted)
+	require.Zero(t, s.Changes().Evicted.ResponsePSN)
+}
+
 // The sum over all shards equals a single table.
 func TestShards(t *testing.T) {
 	for seed := range uint64(20) {

@@ -86,6 +86,7 @@ const (
 	SignRefused     // NAKs with other codes
 	SignWrongICRC   // requests and responses with a wrong ICRC
 	SignTrimmed     // packets that a switch trimmed
+	SignTrimmedNAK  // NAKs for these packets
 	SignWrongAnswer // answers and notifications with a wrong ICRC
 	signKinds
 )
@@ -93,7 +94,7 @@ const (
 var signNames = [signKinds]string{"request", "not ECT", "CE", "answer", "answer after CE", "sequence NAK", "RNR NAK",
 	"CNP", "notification", "gap", "reordered", "retransmission into a gap", "retransmission after a timeout",
 	"retransmission after a NAK", "retransmission after an RNR NAK", "rest of a READ", "NAK", "wrong ICRC",
-	"trimmed packet",
+	"trimmed packet", "NAK for a trimmed packet",
 	"answer with a wrong ICRC"}
 
 // String returns a short description, as in "sequence NAK".

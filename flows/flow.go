@@ -17,6 +17,8 @@ type flow struct {
 	opening     firstRequest // request kept until the history exists
 	responses   uint32       // id in Table.responses; 0 for none
 	outer       uint32       // id in Table.outers; 0 for none
+	trimmings   uint32       // id in Table.trimmings; 0 for none
+	discards    uint32       // id in Table.discards; 0 for none
 	history     uint32       // id in Table.histories; 0 for none
 	cnps        cnps
 	rtt         uint32 // id in Table.histograms; 0 for none

@@ -20,8 +20,13 @@ type Flow struct {
 	SrcQPFrom qpmap.Basis // 0 if SrcQP is unknown
 
 	Requests
-	Responses   Responses
-	Outer       *Outer // nil if no packet came in a tunnel
+	Responses Responses
+	Outer     *Outer // nil if no packet came in a tunnel
+	// TrimmedRecovered is the number of trimmed packets (Trimmed) that a NAK with their PSN or a
+	// retransmission followed.
+	TrimmedRecovered uint64
+	// Discards are the packets that switches discarded, as their sFlow agents report; most packets first.
+	Discards    []Discards
 	Data        Data
 	First, Last time.Time // first request or response; last request, response or answer
 	// Mean and Peak are rates of the IP packets of requests in bits per second: the mean from the first
@@ -73,7 +78,7 @@ type Requests struct {
 	PayloadOctets uint64 // without padding
 	ICRCWrong     uint64 // requests with a wrong ICRC
 	Truncated     uint64 // requests truncated by the snapshot length or a network device
-	Trimmed       uint64 // packets that a switch trimmed; not in Packets
+	Trimmed       uint64 // packets that a switch trimmed, requests and responses; not in Packets
 	FirstTrouble  uint64 // number of the first frame after a gap or with a retransmission; 0 if there is none
 
 	messages [messageKinds]Messages
@@ -219,6 +224,10 @@ func (t *Table) reportFlow(s *stream) Flow {
 	if e := t.evidences.lookUp(f.evidence); e != nil {
 		out.Evidence = t.toEvidence(e)
 	}
+	if r := t.trimmings.lookUp(f.trimmings); r != nil {
+		out.TrimmedRecovered = r.recovered
+	}
+	out.Discards = t.discards.lookUp(f.discards).report()
 	out.Sampled = t.capture.sampling.oneIn()
 	out.Mean, out.Peak = f.meanAndPeak()
 	if f.macs != [12]byte{} {
@@ -238,6 +247,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 			out.Causes.Spurious, out.RTTFromRetransmitted = r.spuriousNow(), r.timesNow()
 		}
 		out.GaveUp = t.gaveUp(f)
+		t.judgeTrimmed(f, h, &out.PSN)
 		if out.Sampled > 0 { // the missing packets are those that were not sampled
 			out.PSN.Unjudged += out.PSN.Unseen + out.PSN.Lost
 			out.PSN.Unseen, out.PSN.Lost, out.GaveUp = 0, 0, nil
@@ -342,13 +352,16 @@ func (t *Table) reportLinks() (all []Link) {
 }
 
 // Trouble returns a score that orders flows from worst to best, 0 for a flow without trouble. It is the
-// number of PSNs never seen, retransmissions, trimmed packets, packets with CE, NAKs, notifications, and
-// packets with a wrong ICRC. Reordered packets do not count, nor PSNs never seen if the capture is a
+// number of PSNs never seen, retransmissions, trimmed and discarded packets, packets with CE, NAKs,
+// notifications, and packets with a wrong ICRC. Reordered packets do not count, nor PSNs never seen if the capture is a
 // sample.
 func (f *Flow) Trouble() uint64 {
 	missing, r := f.PSN.NeverSeen()+f.Responses.PSN.NeverSeen(), &f.Responses
 	if f.Sampled > 0 {
 		missing = 0
+	}
+	for i := range f.Discards {
+		missing += f.Discards[i].Packets
 	}
 	return missing + f.PSN.Retransmitted + f.Trimmed + f.ICRCWrong + r.PSN.Retransmitted + r.ICRCWrong + f.Data.CE +
 		f.Answers.Total() - f.ACKs

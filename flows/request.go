@@ -105,6 +105,9 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 	if verdict != retransmitted {
 		f.countMessage(r)
 	}
+	if f.trimmings != 0 {
+		t.retransmitTrimmed(f, p.pkt.PSN, n)
+	}
 	cause, asked := CauseTimeout, false
 	switch {
 	case verdict == late && !unreliable:

@@ -31,6 +31,17 @@ type ResponsePSN struct {
 	Copies        uint64 `json:"copies"`  // as PSN.Copies
 }
 
+func (p *ResponsePSN) addCounts(o *ResponsePSN) {
+	counts, more := p.counters(), o.counters()
+	for i, n := range counts {
+		*n += *more[i]
+	}
+}
+
+func (p *ResponsePSN) counters() [5]*uint64 {
+	return [...]*uint64{&p.Gaps, &p.Missing, &p.Late, &p.Retransmitted, &p.Copies}
+}
+
 // NeverSeen returns the number of skipped PSNs that were not seen later.
 func (p *ResponsePSN) NeverSeen() uint64 { return p.Missing - min(p.Missing, p.Late) }
 
@@ -69,8 +80,11 @@ const maxResponseGaps = 32
 // isResponse reports whether packets with the role are READ responses or ATOMIC Acknowledges.
 func (r *opcodeRole) isResponse() bool { return r.kind == answerKind && !r.acknowledge }
 
-// hasData reports whether requests or responses of a flow were captured.
-func (f *flow) hasData() bool { return f.Packets > 0 || f.responses != 0 }
+// hasData reports whether requests or responses of a flow were captured, trimmed or not, or a switch
+// reported that it discarded some.
+func (f *flow) hasData() bool {
+	return f.Packets > 0 || f.responses != 0 || f.Trimmed > 0 || f.discards != 0
+}
 
 // beginData prepares a stream for the first request or response of its flow.
 func (t *Table) beginData(s *stream) {
@@ -168,7 +182,7 @@ func (r *responses) countPacket(p *Packet, at int64) {
 // judgeResponse follows the PSN of a response. It returns the verdict and, for beyondGap, the number
 // of skipped PSNs.
 func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, gap uint32) {
-	role, psn := &roles[p.pkt.Opcode], p.pkt.PSN
+	f, role, psn := &s.flow, &roles[p.pkt.Opcode], p.pkt.PSN
 	end := bth.AddPSN(psn, 1)
 	d := bth.ComparePSN(psn, r.next)
 	again := d < 0 && d >= -connectionDistance
@@ -179,8 +193,14 @@ func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, ga
 		}
 		r.idents.add(psn, p.ident)
 	}
+	if f.trimmings != 0 {
+		t.retransmitTrimmed(f, psn, 1)
+	}
 	switch {
-	case !r.seen || !again && (d < 0 || d > connectionDistance):
+	case !r.seen:
+		r.n = 0
+		gap = t.skipFirst(s, r, psn)
+	case !again && (d < 0 || d > connectionDistance):
 		r.n = 0
 	case again && r.fillGap(psn):
 		r.PSN.Late++
@@ -199,6 +219,23 @@ func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, ga
 	r.PSN.Gaps++
 	r.PSN.Missing += uint64(gap)
 	return beyondGap, gap
+}
+
+// skipFirst adds the responses before the first one seen of a connection to the gaps, and returns their
+// number. Their READs and ATOMICs were captured.
+func (t *Table) skipFirst(s *stream, r *responses, p uint32) (n uint32) {
+	partner := t.partnerOf(s)
+	if partner == nil || partner.flow.history == 0 {
+		return 0
+	}
+	first := p
+	for _, a := range t.asksOf(t.histories.lookUp(partner.flow.history)).remembered() {
+		if d := bth.ComparePSN(a.from, first); d < 0 && d > -connectionDistance {
+			first = a.from
+		}
+	}
+	r.next, r.open = first, false
+	return t.skipResponses(s, r, p)
 }
 
 // skipResponses adds the responses that were skipped before PSN p to the gaps, and returns their

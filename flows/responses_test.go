@@ -97,6 +97,15 @@ func TestResponsePSNs(t *testing.T) {
 		s.exchangeCM(9, 500, 1024).sendRead(500, 2048).respond(500, 2, 0, 1)
 		require.Equal(t, ResponsePSN{Gaps: 1, Missing: 2}, s.flowBA().Responses.PSN)
 	})
+	t.Run("the first response of a connection lost", func(t *testing.T) {
+		s := newPaired(t, 100)
+		s.sendRead(100, 3072).respond(100, 3, 1, 2)
+		require.Equal(t, ResponsePSN{Gaps: 1, Missing: 1}, s.flowBA().Responses.PSN)
+		s.exchangeCM(8, 500, 1024).sendRead(500, 2048).sendRead(502, 4096).respond(502, 4, 2, 3)
+		require.Equal(t, ResponsePSN{Gaps: 2, Missing: 5}, s.flowBA().Responses.PSN)
+		s.respond(502, 4, 0)
+		require.Equal(t, ResponsePSN{Gaps: 2, Missing: 5, Late: 1}, s.flowBA().Responses.PSN)
+	})
 	t.Run("requests not captured", func(t *testing.T) {
 		s := newScript(t)
 		s.respond(100, 5, 2, 3, 4).respond(300, 4, 0, 2, 3).respond(400, 1, 0)

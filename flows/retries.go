@@ -52,8 +52,9 @@ type lastRetry struct {
 	timeout int64  // time between the last two copies
 }
 
-// GaveUp describes a request that was retransmitted without an answer until the flow ended. The flow had
-// answers before, the last timeout was at least 8.192 µs, and the capture continues for twice as long.
+// GaveUp describes a request that was retransmitted without an answer until the flow ended. The last
+// timeout was at least 8.192 µs, and the capture continues for twice as long. If the flow never had an
+// answer, other flows had some, and Retries is at least 3.
 type GaveUp struct {
 	Frame   uint64 `json:"frame"`   // number of the frame with the last copy
 	Retries uint64 `json:"retries"` // copies after the first one
@@ -264,6 +265,10 @@ func (t *Table) countRetried(f *flow, r *retries, e *retriedRequest, at int64) {
 	}
 }
 
+// minUnanswered is the number of retransmissions of a request from which a flow without any answer was
+// given up: the last of fewer copies may have had an answer that was not captured.
+const minUnanswered = 3
+
 // leastTimeout is the shortest timeout of the InfiniBand specification in nanoseconds: 4.096 µs times
 // two. A retransmission that comes earlier has another cause, which was not captured.
 const leastTimeout = 8192
@@ -276,9 +281,12 @@ func (t *Table) gaveUp(f *flow) *GaveUp {
 		return nil
 	}
 	r := t.retries.lookUp(h.retries)
-	if r == nil || r.connection != f.sequence.counts.Connections || !r.last.set || !f.sequence.cover.any ||
-		r.last.timeout < leastTimeout || t.latest-r.last.at < 2*r.last.timeout {
+	if r == nil || r.connection != f.sequence.counts.Connections || !r.last.set || r.last.timeout < leastTimeout ||
+		t.latest-r.last.at < 2*r.last.timeout {
 		return nil
+	}
+	if !f.sequence.cover.any && (!t.capture.answered || r.last.retries < minUnanswered) {
+		return nil // its answers may not be in the capture
 	}
 	return &GaveUp{Frame: r.last.frame, Retries: uint64(r.last.retries)}
 }

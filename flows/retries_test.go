@@ -180,6 +180,44 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
+// A flow without any answer gave up after three retransmissions of a request, if other flows had
+// answers.
+func TestGaveUpUnanswered(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		retries int
+		others  bool // another flow has answers
+		want    *GaveUp
+	}{
+		{"three retransmissions", 3, true, &GaveUp{Frame: 6, Retries: 3}},
+		{"two retransmissions", 2, true, nil},
+		{"a capture of one direction", 7, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			s.setTime(0)
+			other := *s
+			other.qpA, other.qpB = 27, 28
+			if c.others {
+				other.sendOnly(1).answerACK(1)
+			}
+			s.frame = 2
+			for n := range c.retries + 1 {
+				s.setTime(1000 + 10_000*n).sendOnly(500)
+			}
+			s.setTime(1_000_000).observe(Packet{kind: otherTraffic})
+			if c.others {
+				other.exchangeCM(1, 2, 1024).sendOnly(2).answerACK(2)
+			}
+			for _, f := range s.Snapshot().Flows {
+				if keyOf(f.FlowKey) == s.keyAB() {
+					require.Equal(t, c.want, f.GaveUp)
+				}
+			}
+		})
+	}
+}
+
 // The last PSN is one that a request took, also if another connection is announced afterwards.
 func TestLastPSN(t *testing.T) {
 	s := newPaired(t, 100).sendOnly(100, 101).answerACK(101)

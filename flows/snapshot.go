@@ -104,7 +104,7 @@ func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
 			now := f.PSN
 			f.subtractOld(o)
 			counts := slices.ContainsFunc(f.counters(), func(n *uint64) bool { return *n > 0 })
-			if !counts && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
+			if !counts && f.Answers.Total() == 0 && len(f.Discards) == 0 && now == o.PSN && f.Last.Equal(o.Last) {
 				continue
 			}
 		}
@@ -149,6 +149,7 @@ func (f *Flow) subtractOld(o *Flow) {
 	subtractCounts(f.counters(), o.counters())
 	f.Answers.subtractOld(&o.Answers)
 	f.Mean, f.Data.Mean = 0, 0
+	f.Discards = subtractDiscards(f.Discards, o.Discards)
 	f.RTT.subtractOld(o.RTT)
 	f.AfterCE.subtractOld(o.AfterCE)
 }
@@ -157,15 +158,16 @@ func (f *Flow) subtractOld(o *Flow) {
 func (f *Flow) counters() []*uint64 {
 	p, c, r, d := &f.PSN, &f.Causes, &f.Responses, &f.Data
 	all := []*uint64{
-		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated, &f.Trimmed,
+		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated, &f.Trimmed, &f.TrimmedRecovered,
 		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
 		&p.Gaps, &p.Missing, &p.Late, &p.Retransmitted, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
 		&c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious, &f.RTTFromRetransmitted,
 		&r.Packets, &r.IPOctets, &r.PayloadOctets, &r.ICRCWrong, &r.Truncated,
 		&r.ECN[0], &r.ECN[1], &r.ECN[2], &r.ECN[3],
-		&r.PSN.Gaps, &r.PSN.Missing, &r.PSN.Late, &r.PSN.Retransmitted, &r.PSN.Copies,
 		&d.Packets, &d.IPOctets, &d.PayloadOctets, &d.CE,
 	}
+	counts := r.PSN.counters()
+	all = append(all, counts[:]...)
 	for i := range f.messages {
 		all = append(all, &f.messages[i].Begun, &f.messages[i].Complete)
 	}
@@ -180,12 +182,13 @@ func (a *Answers) subtractOld(o *Answers) {
 // counters returns pointers to all counters except those of answers.
 func (e *Evicted) counters() []*uint64 {
 	c := &e.Causes
-	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious,
+	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious, &e.Trimmed,
 		&e.Data.Packets, &e.Data.IPOctets, &e.Data.PayloadOctets, &e.Data.CE}
 	for i := range e.ECN {
 		all = append(all, &e.ECN[i])
 	}
-	return all
+	counts := e.ResponsePSN.counters()
+	return append(all, counts[:]...)
 }
 
 func (e Evicted) subtractOld(o *Evicted) Evicted {

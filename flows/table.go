@@ -16,6 +16,7 @@ type Config struct {
 	//   - READs or ATOMICs: 3 KB
 	//   - responses to the READs and ATOMICs of the other end: 1 KB
 	//   - a retransmission after a timeout: 5.1 KB
+	//   - packets that a switch trimmed: 0.8 KB
 	//   - round trip times, and times from CE to a CNP: 4.6 KB for each of the two distributions
 	MaxFlows int
 	// Shards divides the flows between several tables that observe the same packets. This table
@@ -63,6 +64,8 @@ type Table struct {
 	responses  pool[responses]
 	outers     pool[Outer]
 	retries    pool[retries]
+	trimmings  pool[trimmings]
+	discards   pool[flowDiscards]
 	histograms pool[Histogram]
 	earlies    pool[earlyReplies]
 	serieses   seriesPools

@@ -33,7 +33,7 @@ func (d *Decoder) findUnread() unreadHeader {
 	case proto == wire.ProtoGRE:
 		return unreadGRE | unreadHeader(be.Uint16(payload[2:]))
 	case proto == wire.ProtoUDP:
-		if port := wire.DstPort(payload); port != rocev2.Port && containsRoCE(payload[8:]) {
+		if port := wire.DstPort(payload); port != rocev2.Port && port != sflowPort && containsRoCE(payload[8:]) {
 			return unreadUDPPort | unreadHeader(port)
 		}
 		return 0
@@ -97,6 +97,9 @@ func findPayload(ip []byte) (proto uint8, payload []byte) {
 	}
 	return 0, nil
 }
+
+// sflowPort is the UDP port of sFlow, with samples that contain headers of packets.
+const sflowPort = 6343
 
 // searched is the number of octets of a UDP payload that are searched for RoCEv2.
 const searched = 128

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // discardNext has the next step by reason; "" is for all others.
@@ -24,59 +25,95 @@ var discardNext = map[string]string{
 // from the results of [flows.Samples.Snapshot]. The switch is the party, because it reported the
 // discards itself. The verdicts have no Frames, because the reports are not frames of the flows.
 func ExplainDiscards(all []flows.Sampled) []Verdict {
-	type group struct {
-		at     flows.EgressQueue
-		reason string
-	}
-	index := map[group]int{}
-	var verdicts []Verdict
-	var counts []uint64
+	var d discarded
 	for i := range all {
-		for _, d := range all[i].Discards {
-			if !d.Agent.IsValid() { // the sum of further queues
-				continue
+		d.addFlow(all[i].FlowKey, all[i].Discards)
+	}
+	return d.explain()
+}
+
+// findDiscarded finds packets that switches discarded, as they report by sFlow.
+func findDiscarded(v *view) {
+	var d discarded
+	about := map[rocev2.FlowKey]*flows.Flow{}
+	for _, f := range v.flows {
+		d.addFlow(f.FlowKey, f.Discards)
+		about[f.FlowKey] = f
+	}
+	for _, verdict := range d.explain() {
+		var of []*flows.Flow
+		for _, k := range verdict.Flows {
+			of = append(of, about[k])
+		}
+		verdict.Flows = nil
+		v.addVerdict(verdict, of)
+	}
+}
+
+// discarded are the discarded packets by queue and reason.
+type discarded struct {
+	groups []discardGroup
+	index  map[discardKey]int
+}
+
+type discardKey struct {
+	at     flows.EgressQueue
+	reason string
+}
+
+type discardGroup struct {
+	discardKey
+	packets uint64
+	verdict Verdict
+}
+
+// addFlow adds the discarded packets of a flow, except those of further queues, which are not known.
+func (d *discarded) addFlow(k rocev2.FlowKey, all []flows.Discards) {
+	for _, one := range all {
+		if !one.Agent.IsValid() {
+			continue
+		}
+		key := discardKey{one.EgressQueue, one.Reason}
+		i, known := d.index[key]
+		if !known {
+			if i = len(d.groups); i == 0 {
+				d.index = map[discardKey]int{}
 			}
-			g := group{d.EgressQueue, d.Reason}
-			at, known := index[g]
-			if !known {
-				at = len(verdicts)
-				index[g] = at
-				verdicts = append(verdicts, Verdict{Cause: CauseDiscarded, Party: d.Agent.String(), Since: d.First,
-					Until: d.Last, Next: cmp.Or(discardNext[d.Reason], discardNext[""])})
-				counts = append(counts, 0)
-			}
-			v := &verdicts[at]
-			counts[at] += d.Packets
-			v.Flows, v.Joined = append(v.Flows, all[i].FlowKey), 1
-			if d.First.Before(v.Since) {
-				v.Since = d.First
-			}
-			if d.Last.After(v.Until) {
-				v.Until = d.Last
-			}
+			d.index[key] = i
+			d.groups = append(d.groups, discardGroup{discardKey: key, verdict: Verdict{
+				Cause: CauseDiscarded, Party: one.Agent.String(), Since: one.First, Until: one.Last, Joined: 1,
+				Next: cmp.Or(discardNext[one.Reason], discardNext[""])}})
+		}
+		g := &d.groups[i]
+		g.packets += one.Packets
+		v := &g.verdict
+		v.Flows = append(v.Flows, k)
+		if one.First.Before(v.Since) {
+			v.Since = one.First
+		}
+		if one.Last.After(v.Until) {
+			v.Until = one.Last
 		}
 	}
-	for g, at := range index {
-		v := &verdicts[at]
+}
+
+// explain returns the verdicts, those about most packets first.
+func (d *discarded) explain() (all []Verdict) {
+	slices.SortStableFunc(d.groups, func(a, b discardGroup) int { return cmp.Compare(b.packets, a.packets) })
+	for i := range d.groups {
+		g := &d.groups[i]
+		v := &g.verdict
 		v.Text = fmt.Sprintf("%s discarded %s of %s, from %s on: %s.", describeQueue(g.at),
-			formatCount(counts[at], "packet"), formatCount(len(v.Flows), "flow"), v.Since.Format("15:04:05.000000"),
+			formatCount(g.packets, "packet"), formatCount(len(v.Flows), "flow"), v.Since.Format("15:04:05.000000"),
 			g.reason)
 		var terms []string
 		for _, k := range v.Flows[:min(len(v.Flows), maxTerms)] {
 			terms = append(terms, joinAnd(filterAddress("src", k.Src), filterAddress("dst", k.Dst), filterQP(k.DestQP)))
 		}
 		v.Filter = strings.Join(terms, " || ")
+		all = append(all, *v)
 	}
-	order := make([]int, len(verdicts))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(counts[b], counts[a]) })
-	sorted := make([]Verdict, len(verdicts))
-	for i, at := range order {
-		sorted[i] = verdicts[at]
-	}
-	return sorted
+	return all
 }
 
 // describeQueue names the switch, the port and the queue in a sentence.

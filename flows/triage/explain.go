@@ -14,7 +14,7 @@ var rules = []rule{
 	{find: findNotECNCapable}, {findOtherDSCP, true}, {find: findWrongICRC},
 	{findMTU, true}, {findPathDown, true}, {find: findTooManyNotices}, {find: findNotReady},
 	{findGaveUp, true}, {findReordered, true}, {findLosses, true}, {find: findCongested},
-	{find: findRefused}, {find: findTrimmed}, {find: findCorrupt}, {findNotCaptured, true},
+	{find: findRefused}, {find: findTrimmed}, {find: findDiscarded}, {find: findCorrupt}, {findNotCaptured, true},
 }
 
 // A rule finds one cause or symptom.

@@ -163,10 +163,23 @@ func findTrimmed(v *view) {
 			Suspects: []string{"a full queue before the capture point"},
 			Excluded: []string{"loss by corruption: a switch trims packets that do not fit into a queue"},
 			Text: fmt.Sprintf("A switch trimmed %s to %v instead of dropping them, from %s on: a queue before this "+
-				"capture point was full.", formatCount(trimmed.Count, "packet"), g.address, formatStart(trimmed)),
+				"capture point was full.%s", formatCount(trimmed.Count, "packet"), g.address, formatStart(trimmed),
+				describeRecovery(g.flows)),
 			Next:   "Find the switch by its counters of trimmed packets, and the senders that share its queue.",
-			Frames: evidenceFrames(g.flows, flows.SignTrimmed),
+			Frames: evidenceFrames(g.flows, flows.SignTrimmed, flows.SignTrimmedNAK),
 			Filter: joinAnd(filterRequests(g.flows), filterFrames(trimmed)),
 		}, g.flows)
 	}
+}
+
+// describeRecovery describes the NAKs and the retransmissions that followed trimmed packets.
+func describeRecovery(all []*flows.Flow) string {
+	var recovered uint64
+	for _, f := range all {
+		recovered += f.TrimmedRecovered
+	}
+	if recovered == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" NAKs or retransmissions followed %d of them.", recovered)
 }

@@ -42,6 +42,8 @@ type accountant struct {
 	causes      map[rocev2.FlowKey][]string // of the verdicts about a flow
 
 	hostErr error // of reading the files of -host
+
+	drops *collector // of sFlow datagrams in the capture; nil without any
 }
 
 func (a *accountant) countPacket(p *flows.Packet, frame uint64, t time.Time) error {
@@ -62,6 +64,15 @@ func (a *accountant) countPacket(p *flows.Packet, frame uint64, t time.Time) err
 	a.counted++
 	a.table.Observe(p, frame, t)
 	return nil
+}
+
+// countDatagram counts the packets that a switch reports as discarded in a datagram of sFlow.
+func (a *accountant) countDatagram(b []byte, t time.Time) {
+	if a.drops == nil {
+		a.drops = newCollector(a.options)
+		a.drops.decoder.NoICRC, a.drops.into = true, a.table
+	}
+	a.drops.countSamples(b, t)
 }
 
 // stepBack is the maximum age of a packet that still belongs to the present interval: the queues of an interface are

@@ -22,6 +22,7 @@ type captureLine struct {
 	OutOfOrder  uint64            `json:"out_of_order,omitempty"`
 	OneWay      bool              `json:"one_way,omitempty"`
 	Trimmed     uint64            `json:"trimmed,omitempty"`
+	Discarded   map[string]uint64 `json:"discarded,omitempty"`
 	RoCEv1      uint64            `json:"rocev1,omitempty"`
 	Unread      map[string]uint64 `json:"unread,omitempty"`
 }
@@ -34,7 +35,8 @@ type clockStepLine struct {
 func captureLineOf(c *flows.Capture, during *intervalLine) *captureLine {
 	l := &captureLine{Capture: true, Interval: during, Sampled: c.Sampled, EachTwice: c.EachTwice,
 		TruncatedTo: c.TruncatedTo, OutOfOrder: c.OutOfOrder, OneWay: c.OneWay, Trimmed: c.Trimmed,
-		RoCEv1: c.RoCEv1, Unread: c.Unread}
+		Discarded: c.Discarded,
+		RoCEv1:    c.RoCEv1, Unread: c.Unread}
 	for _, s := range c.ClockSteps {
 		l.ClockSteps = append(l.ClockSteps, clockStepLine{s.Frame, toMicroseconds(s.By)})
 	}
@@ -76,6 +78,14 @@ func describeCapture(c *flows.Capture) (all []string) {
 	if c.Trimmed > 0 {
 		add("%s trimmed by a switch: each was lost at a queue before this point.",
 			cli.Count(c.Trimmed, "packet")+" "+were(c.Trimmed))
+	}
+	if len(c.Discarded) > 0 {
+		total := uint64(0)
+		for _, n := range c.Discarded {
+			total += n
+		}
+		add("Switches reported by sFlow that they discarded %s%s.", cli.Count(total, "packet"),
+			formatReasons(c.Discarded))
 	}
 	if c.RoCEv1 > 0 {
 		add("%s of RoCEv1 (EtherType 0x8915) %s not analysed.", cli.Count(c.RoCEv1, "packet"), were(c.RoCEv1))

@@ -45,7 +45,7 @@ func (c *choice) choosesUnpaired(u *flows.Unpaired) bool {
 func (c *choice) choosesSampled(s *flows.Sampled) bool {
 	return c.choosesAddresses(s.Src, s.Dst) && (c.dscps == 0 || s.DSCP&c.dscps != 0) &&
 		(len(c.qps) == 0 || s.WithQP && slices.Contains(c.qps, s.DestQP)) &&
-		(!c.trouble || s.ECN[rocev2.CE]+s.Answers.Total()+countDiscards(s) > s.ACKs)
+		(!c.trouble || s.ECN[rocev2.CE]+s.Answers.Total()+countDiscards(s.Discards) > s.ACKs)
 }
 
 func (c *choice) choosesLink(l *flows.Link) bool {

@@ -96,9 +96,9 @@ func egressQueueLineOf(q *flows.EgressQueue) (l egressQueueLine) {
 }
 
 // discardedOf returns the discarded packets of a flow by reason, or nil.
-func discardedOf(s *flows.Sampled) map[string]uint64 {
+func discardedOf(all []flows.Discards) map[string]uint64 {
 	var by map[string]uint64
-	for _, d := range s.Discards {
+	for _, d := range all {
 		if by == nil {
 			by = map[string]uint64{}
 		}
@@ -107,9 +107,9 @@ func discardedOf(s *flows.Sampled) map[string]uint64 {
 	return by
 }
 
-func discardsLinesOf(s *flows.Sampled) (lines []discardsLine) {
-	for i := range s.Discards {
-		d := &s.Discards[i]
+func discardsLinesOf(all []flows.Discards) (lines []discardsLine) {
+	for i := range all {
+		d := &all[i]
 		lines = append(lines, discardsLine{egressQueueLineOf(&d.EgressQueue), d.Reason, d.Packets, formatTime(d.First),
 			formatTime(d.Last)})
 	}
@@ -132,17 +132,17 @@ func queueSampleLineOf(q *flows.QueueSample) *queueSampleLine {
 }
 
 // countDiscards returns the number of discarded packets.
-func countDiscards(s *flows.Sampled) (n uint64) {
-	for _, d := range s.Discards {
+func countDiscards(all []flows.Discards) (n uint64) {
+	for _, d := range all {
 		n += d.Packets
 	}
 	return n
 }
 
 // formatDiscards describes the discarded packets of a flow, by queue and reason.
-func formatDiscards(s *flows.Sampled) (words []string) {
-	for i := range s.Discards {
-		d := &s.Discards[i]
+func formatDiscards(all []flows.Discards) (words []string) {
+	for i := range all {
+		d := &all[i]
 		text := cli.Count(d.Packets, "packet") + " discarded"
 		if d.Agent.IsValid() {
 			text += " by " + d.EgressQueue.String()

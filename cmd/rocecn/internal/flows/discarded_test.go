@@ -4,13 +4,19 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A sampleMaker puts datagrams of sFlow together word by word.
@@ -169,4 +175,83 @@ func TestSFlowNames(t *testing.T) {
 	require.EqualValues(t, 100-maxReasons, c.discarded["other"])
 	require.Len(t, c.counts.Unknown, maxFormats+1)
 	require.EqualValues(t, 100-maxFormats, c.counts.Unknown["other"])
+}
+
+// Without -sflow, drop notifications in a capture count for the flows in it. Those in a mirror count as well, repeated
+// datagrams count once, and samples do not count.
+func TestDiscardedInCapture(t *testing.T) {
+	m := newSampleMaker(t)
+	inFrame := func(data []byte) []byte {
+		d := rocev2.Datagram{Src: netip.MustParseAddr("192.0.2.250"), Dst: netip.MustParseAddr("192.0.2.9"),
+			HopLimit: 64, SrcPort: 50000, DstPort: 6343, Data: data}
+		return append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}, wiretest.Must(d.AppendBinary(nil))(t)...)
+	}
+	inMirror := func(frame []byte) []byte { // ERSPAN of type I
+		b := wiretest.Hex(t, "020000000002 020000000001 0800 45000000 00000000 402f0000 c0000201 c0000202 000088be")
+		b = append(b, frame...)
+		binary.BigEndian.PutUint16(b[16:], uint16(len(b)-14))
+		return b
+	}
+	first := inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...)))
+	added := [][]byte{first, first, inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...))),
+		inMirror(inFrame(m.discarded(258, 5))),
+		inFrame(m.datagram(1, words(1, 7, 100, 100, 3, 7, 9, 1), m.header())), inFrame([]byte("no sFlow"))}
+	var frames [][]byte
+	for _, r := range wiretest.Capture(t, "rxe-perf4.pcap") {
+		frames = append(frames, r.Data)
+	}
+	path := filepath.Join(t.TempDir(), "drops.pcap")
+	f := wiretest.Must(os.Create(path))(t)
+	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
+	for i, frame := range append(frames, added...) {
+		require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)),
+			Time: time.Unix(100, int64(i)*1000)}))
+	}
+	require.NoError(t, f.Close())
+
+	status, out, stderr := run(t, nil, "-json", "-explain", "-check", "discarded=0", path)
+	require.Equal(t, cli.RuleBroken, status)
+	require.Contains(t, stderr, "has discarded 3")
+	var found, verdicts []map[string]any
+	for line := range strings.Lines(out) {
+		var l map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		switch {
+		case l["capture"] == true:
+			require.Equal(t, map[string]any{"no_buffer_space": 2.0, "acl": 1.0}, l["discarded"])
+			require.NotContains(t, l, "unread")
+		case l["verdict"] == true && l["cause"] == "discarded":
+			verdicts = append(verdicts, l)
+		case l["discarded"] != nil:
+			found = append(found, l)
+		}
+	}
+	require.Len(t, found, 1)
+	require.Equal(t, []any{"10.77.0.1", 17.0}, []any{found[0]["dst"], found[0]["dest_qp"]})
+	require.Equal(t, map[string]any{"no_buffer_space": 2.0, "acl": 1.0}, found[0]["discarded"])
+	require.EqualValues(t, 3, valueAt(found[0], "discarded_at").([]any)[0].(map[string]any)["queue"])
+	require.Len(t, verdicts, 2)
+	require.Equal(t, "192.0.2.250", verdicts[0]["party"])
+	require.Contains(t, verdicts[0]["text"], "The switch 192.0.2.250 (port 9, queue 3) discarded 2 packets of 1 flow")
+
+	_, out, _ = run(t, nil, path)
+	require.Contains(t, out, "Switches reported by sFlow that they discarded 3 packets (1 acl, 2 no_buffer_space).")
+	require.Contains(t, out, "2 packets discarded by 192.0.2.250 port 9 queue 3: no_buffer_space")
+}
+
+// A rule about trimmed packets is broken by a flow of which all packets were trimmed.
+func TestCheckTrimmed(t *testing.T) {
+	frame := wiretest.Hex(t, "020000000002 020000000001 0800 456a0040 00010000 40110000 c0000201 c0000202"+
+		"c35012b7 04280000 0a40ffff 00000012 8000000b 00007f00000fa000 00001234 00000400 e8e8e8e8e8e8e8e8")
+	path := filepath.Join(t.TempDir(), "trimmed.pcap")
+	f := wiretest.Must(os.Create(path))(t)
+	w := wiretest.Must(capture.NewWriter(f, capture.Ethernet, time.Microsecond))(t)
+	require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(1, 0)}))
+	require.NoError(t, f.Close())
+	status, out, stderr := run(t, nil, "-json", "-check", "trimmed=0", path)
+	require.Equal(t, cli.RuleBroken, status, stderr)
+	require.Contains(t, out, `"packets":0`)
+	require.Contains(t, out, `"trimmed":1`)
+	status, _, _ = run(t, nil, "-check", "trimmed<2", path)
+	require.Zero(t, status)
 }

@@ -204,6 +204,8 @@ func formatRemarks(f *flows.Flow) (all []string) {
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble
 	all = append(all, formatAnswers(&more)...)
 	add(f.Trimmed, "%d trimmed by a switch")
+	add(f.TrimmedRecovered, "%d of these with a NAK or a retransmission")
+	all = append(all, formatDiscards(f.Discards)...)
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))

@@ -61,6 +61,9 @@ type flowLine struct {
 	ICRCWrong  uint64            `json:"icrc_wrong"`
 	Truncated  uint64            `json:"truncated"`
 	Trimmed    uint64            `json:"trimmed,omitempty"`
+	Recovered  uint64            `json:"trimmed_recovered,omitempty"`
+	Discarded  map[string]uint64 `json:"discarded,omitempty"`
+	Discards   []discardsLine    `json:"discarded_at,omitempty"`
 
 	// Of -explain.
 	Verdicts []string     `json:"verdicts,omitempty"`
@@ -173,7 +176,8 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 			rateLine{bitRate(f.Data.Mean), bitRate(f.Data.Peak), f.Sampled > 0}},
 		Messages:    map[string]flows.Messages{},
 		answersLine: answersLineOf(&f.Answers),
-		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated, Trimmed: f.Trimmed,
+		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated, Trimmed: f.Trimmed, Recovered: f.TrimmedRecovered,
+		Discarded: discardedOf(f.Discards), Discards: discardsLinesOf(f.Discards),
 	}
 	if f.SrcQPFrom != 0 {
 		l.SrcQP, l.SrcQPFrom = &f.SrcQP, f.SrcQPFrom.String()

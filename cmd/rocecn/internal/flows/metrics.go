@@ -115,6 +115,8 @@ func newMetrics() []metric {
 	count("icrc_wrong", func(f *flows.Flow) uint64 { return f.ICRCWrong })
 	count("truncated", func(f *flows.Flow) uint64 { return f.Truncated })
 	count("trimmed", func(f *flows.Flow) uint64 { return f.Trimmed })
+	count("trimmed_recovered", func(f *flows.Flow) uint64 { return f.TrimmedRecovered })
+	count("discarded", func(f *flows.Flow) uint64 { return countDiscards(f.Discards) })
 	return all
 }
 

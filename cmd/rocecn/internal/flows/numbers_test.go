@@ -34,7 +34,10 @@ func everything() flows.Flow {
 			ECN:  [4]uint64{101, 102, 103, 104}, MTU: 1024, Packets: 105, IPOctets: 106, PayloadOctets: 107,
 			ICRCWrong: 108, Truncated: 109, Trimmed: 172, FirstTrouble: 145,
 			Varies: flows.Varies{VLAN: true, SrcPort: true, SrcMAC: true, DstMAC: true}},
-		SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, SharedPort: 160,
+		TrimmedRecovered: 173,
+		Discards:         []flows.Discards{{Reason: "acl", Packets: 174}, {Reason: "red", Packets: 1}},
+		SrcMAC:           net.HardwareAddr{2, 0, 0, 0, 0, 1},
+		DstMAC:           net.HardwareAddr{2, 0, 0, 0, 0, 2}, SharedPort: 160,
 		Mean: 110.5, Peak: 111.5,
 		Responses: flows.Responses{ECN: [4]uint64{201, 202, 203, 204}, DSCP: 1 << 10, Packets: 205, IPOctets: 206,
 			PayloadOctets: 207, ICRCWrong: 208, Truncated: 209,
@@ -89,7 +92,7 @@ var values = `src_port=49152 src_port_shared=160
 	cnps.after_ce_us.p50=0.02 cnps.after_ce_us.p99=0.03 ppfc=155 fcn=156 proxy=157 answers_icrc_wrong=255
 	rtt_us.from_retransmitted=171 rtt_us.samples=2 rtt_us.min=0.004 rtt_us.p50=0.004 rtt_us.p99=0.005
 	worst_queue.depth=160
-	icrc_wrong=108 truncated=109 trimmed=172`
+	icrc_wrong=108 truncated=109 trimmed=172 trimmed_recovered=173 discarded=175`
 
 func valuesOf(text string) map[string]string {
 	all := map[string]string{}
@@ -221,6 +224,8 @@ func TestPrometheusOfEverything(t *testing.T) {
 		flow_icrc_wrong_total 108
 		flow_wrong_answers_total 255
 		flow_truncated_packets_total 109
+		flow_trimmed_packets_total 172
+		flow_discarded_packets_total 175
 		flow_last_seen_timestamp_seconds 1002.0005
 		unpaired_total kind="ack" 146
 		unpaired_total kind="nak" 745

@@ -75,6 +75,9 @@ var families = []family{
 	{"wrong_answers_total", "Answers with a wrong ICRC or UDP checksum, which are not counted as answers.",
 		numberSamples("answers_icrc_wrong")},
 	{"truncated_packets_total", "Requests that the capture truncated.", numberSamples("truncated")},
+	{"trimmed_packets_total", "Packets that a switch trimmed instead of dropping them.", numberSamples("trimmed")},
+	{"discarded_packets_total", "Packets that switches discarded, as they report by sFlow.",
+		numberSamples("discarded")},
 	{"last_seen_timestamp_seconds", "When the last packet was captured.",
 		func(f *flows.Flow, add func(float64, ...string)) {
 			add(float64(f.Last.UnixNano()) / float64(time.Second))

@@ -60,7 +60,8 @@ func (q *question) decideByFindings(s *flows.Snapshot, all []triage.Verdict, cau
 // The causes that answer each question.
 var (
 	lossCauses = []triage.Cause{triage.CauseOtherDSCP, triage.CauseStorm, triage.CauseMTU, triage.CausePathDown,
-		triage.CauseGaveUp, triage.CauseTrimmed, triage.CauseLost, triage.CauseTimedOut, triage.CauseReordered,
+		triage.CauseGaveUp, triage.CauseDiscarded, triage.CauseTrimmed, triage.CauseLost, triage.CauseTimedOut,
+		triage.CauseReordered,
 		triage.CauseNotCaptured}
 	congestionCauses = []triage.Cause{triage.CauseIncast, triage.CauseOnePath, triage.CauseTrimmed,
 		triage.CauseNotECNCapable, triage.CauseCNPMissing, triage.CauseCNPUnheeded, triage.CauseCongested}

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/sflow"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -32,6 +34,7 @@ type reader struct {
 	ended time.Time // the latest packet of the last file
 
 	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
+	datagram func(b []byte, t time.Time)                            // is given each datagram of sFlow, or nil
 	progress func(octets, size int64)                               // called with the octets read so far, or nil
 	idle     func(d time.Duration) error                            // nil, or told that nothing came for so long
 	asks     chan func()                                            // functions to call between packets
@@ -60,7 +63,7 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.in, s.copies = in, r.inputs.Live
+	s.in, s.copies, s.samples = in, r.inputs.Live, r.datagram != nil
 	go s.findPackets()
 	for range r.workers {
 		go func(d flows.Decoder) {
@@ -103,6 +106,9 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 				return err
 			}
 		}
+		for _, d := range b.datagrams {
+			r.datagram(d.data, d.time)
+		}
 		if r.progress != nil {
 			r.progress(b.octets, in.Size)
 		}
@@ -126,12 +132,13 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 
 // A batch is some packets of one file, in their order.
 type batch struct {
-	block   *block
-	records []record
-	packets []flows.Packet // decoded records
-	decoded chan struct{}  // gets one when the packets are there
-	unknown bool           // there are packets of a link type that is not supported
-	err     error          // error after the packets; io.EOF at the end of the file
+	block     *block
+	records   []record
+	packets   []flows.Packet // decoded records
+	datagrams []datagram     // of sFlow
+	decoded   chan struct{}  // gets one when the packets are there
+	unknown   bool           // there are packets of a link type that is not supported
+	err       error          // error after the packets; io.EOF at the end of the file
 
 	octets  int64  // read of the file so far
 	dropped uint64 // likewise, by the kernel
@@ -142,6 +149,12 @@ type record struct {
 	data    []byte
 	time    time.Time
 	options rocev2.DecodeOptions
+}
+
+// A datagram is the data of an sFlow datagram.
+type datagram struct {
+	data []byte
+	time time.Time
 }
 
 // A block is memory for packets. It is reused when all its packets are counted.
@@ -157,6 +170,7 @@ const maxBatch = 1024
 type source struct {
 	in      *cli.Input
 	copies  bool          // packets are not in blocks: put them there
+	samples bool          // find datagrams of sFlow
 	ordered chan *batch   // in their order
 	found   chan *batch   // the same ones, to be decoded
 	stop    chan struct{} // closed when no more packets are wanted
@@ -268,9 +282,17 @@ func (s *source) copyToBlock(data []byte) []byte {
 // decodeBatches decodes the packets of a batch, and lets go of its block.
 func (s *source) decodeBatches(b *batch, d *flows.Decoder) {
 	b.packets = slices.Grow(b.packets[:0], len(b.records))[:len(b.records)]
+	b.datagrams = b.datagrams[:0]
+	var f rocev2.Frame
 	for i := range b.records {
 		r := &b.records[i]
-		d.Decode(&b.packets[i], r.data, r.options)
+		if d.Decode(&b.packets[i], r.data, r.options) || !s.samples {
+			continue
+		}
+		var u rocev2.Datagram
+		if f.Decode(r.data, r.options); f.Inner().Datagram(&u, sflow.Port) == nil {
+			b.datagrams = append(b.datagrams, datagram{bytes.Clone(u.Data), r.time})
+		}
 	}
 	s.unuse(b.block)
 	b.decoded <- struct{}{}

@@ -207,6 +207,7 @@ func TestTotals(t *testing.T) {
 			"acks_total", "rnr_naks_total", `naks_total code="sequence"`, `notifications_total kind="cnp"`,
 			`notifications_total kind="fast_cnp"`, `notifications_total kind="ppfc"`, `notifications_total kind="fcn"`,
 			`notifications_total kind="proxy"`, `paused_seconds_total priority="3"`,
+			"trimmed_packets_total", "discarded_packets_total", `wrong_answers_total kind="cnps"`,
 		} {
 			require.Equal(t, want["rocecn_capture_"+name], before["rocecn_capture_"+name], name)
 			require.Contains(t, want, "rocecn_capture_"+name)
@@ -216,6 +217,34 @@ func TestTotals(t *testing.T) {
 			series = len(want)
 		}
 		require.Len(t, want, series)
+	}
+}
+
+// Each count of a flow, of an unmatched line and of evicted flows adds to its sum.
+func TestTotalsOfEverything(t *testing.T) {
+	f := everything()
+	f.Wrong = flows.WrongAnswers{ACKs: 1, NAKs: 2, RNRNAKs: 3, CNPs: 4, FastCNPs: 5, PPFC: 6, FCN: 7, Proxy: 8}
+	unpaired := flows.Unpaired{}
+	unpaired.Wrong.CNPs = 40
+	s := &flows.Snapshot{Flows: []flows.Flow{f}, Unpaired: []flows.Unpaired{unpaired},
+		Evicted: flows.Evicted{Trimmed: 1000, ResponsePSN: flows.ResponsePSN{Gaps: 2000, Missing: 3000, Late: 4000,
+			Retransmitted: 5000}},
+		Capture: flows.Capture{Discarded: map[string]uint64{"acl": 7, "red": 8}}}
+	s.Evicted.Wrong.CNPs = 400
+	got := exposition(t, string(appendTotals(nil, s, 0)))
+	for _, row := range []struct {
+		name string
+		want float64
+	}{
+		{"spurious_repeats", 170}, {"trimmed_packets_total", 1172}, {"discarded_packets_total", 15},
+		{"response_gaps_total", 2210}, {"response_missing_total", 3211}, {"response_late_total", 4212},
+		{"response_repeats_total", 5213}, {`wrong_answers_total kind="acks"`, 1},
+		{`wrong_answers_total kind="naks"`, 2}, {`wrong_answers_total kind="rnr_naks"`, 3},
+		{`wrong_answers_total kind="cnps"`, 444}, {`wrong_answers_total kind="fast"`, 5},
+		{`wrong_answers_total kind="ppfc"`, 6}, {`wrong_answers_total kind="fcn"`, 7},
+		{`wrong_answers_total kind="proxy"`, 8},
+	} {
+		require.Equal(t, row.want, got["rocecn_capture_"+row.name], row.name)
 	}
 }
 

@@ -27,11 +27,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A collector counts the packets in sFlow datagrams.
+// A collector counts the packets in sFlow datagrams. With a table, that of flows without -sflow, it only counts the
+// discarded packets, for their flows in the table.
 type collector struct {
 	*options
 	port    uint16
 	samples *flows.Samples
+	into    *flows.Table
 	decoder flows.Decoder
 	human   human
 	out     *bufio.Writer
@@ -122,10 +124,9 @@ func (o *options) collectSamples(ctx context.Context, stdout, stderr io.Writer) 
 		return cli.Misuse(stderr, "flows", fmt.Errorf("-sflow: port %q: want a number from 1 to 65535", port))
 	}
 	o.decoder.NoICRC = true
-	c := &collector{options: o, port: uint16(n), decoder: o.decoder, agents: map[agentKey]*agent{},
-		samples: flows.NewSamples(o.table.MaxFlows), out: bufio.NewWriterSize(stdout, 64<<10),
-		human:  human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""},
-		counts: sflowCounts{Sampled: true, Total: true}, discarded: map[string]uint64{}}
+	c := newCollector(o)
+	c.port, c.samples, c.out = uint16(n), flows.NewSamples(o.table.MaxFlows), bufio.NewWriterSize(stdout, 64<<10)
+	c.human = human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""}
 	if len(o.inputs.Names) == 0 {
 		err = c.receiveDatagrams(ctx, stderr)
 	}
@@ -145,6 +146,11 @@ func (o *options) collectSamples(ctx context.Context, stdout, stderr io.Writer) 
 		return cli.End(stderr, "flows", err)
 	}
 	return status
+}
+
+func newCollector(o *options) *collector {
+	return &collector{options: o, decoder: o.decoder, agents: map[agentKey]*agent{},
+		counts: sflowCounts{Sampled: true, Total: true}, discarded: map[string]uint64{}}
 }
 
 // receiveDatagrams counts the datagrams to a socket, until an interrupt.
@@ -223,29 +229,34 @@ func (c *collector) readCapture(ctx context.Context, name string, stderr io.Writ
 	}
 }
 
-// countDatagram counts the samples of a datagram that came at a time: when they were taken
-// it does not say.
+// countDatagram counts the samples of a datagram that came at a time, in its interval.
 func (c *collector) countDatagram(b []byte, at time.Time) error {
 	if c.interval > 0 {
 		if err := c.advanceTo(at); err != nil {
 			return err
 		}
 	}
+	c.countSamples(b, at)
+	return nil
+}
+
+// countSamples counts the samples of a datagram that came at a time. It does not contain the times of the samples.
+func (c *collector) countSamples(b []byte, at time.Time) {
 	c.counts.Datagrams++
 	var d sflow.Datagram
 	switch err := d.Decode(b); err {
 	case nil:
 	case sflow.ErrVersion4:
 		c.counts.Version4++
-		return nil
+		return
 	default:
 		c.counts.Broken++
-		return nil
+		return
 	}
 	a, place := c.lookUpAgent(&d, maphash.Bytes(hashSeed, b), at)
 	if place == again {
 		c.counts.Duplicates++
-		return nil
+		return
 	}
 	broken := false
 	for {
@@ -256,7 +267,7 @@ func (c *collector) countDatagram(b []byte, at time.Time) error {
 			if broken {
 				c.counts.Broken++
 			}
-			return nil
+			return
 		}
 		c.countSample(&s, d.Agent, a, place, at)
 	}
@@ -287,10 +298,16 @@ func (c *collector) countSample(s *sflow.Sample, address netip.Addr, a *agent, p
 		var p flows.Packet
 		c.decoder.Decode(&p, s.Header, s.Options)
 		sample := flows.Sample{SamplePoint: from, Rate: s.Rate, Queue: queueOf(s, address)}
-		if !s.Discarded {
+		switch {
+		case c.into != nil && s.Discarded:
+			c.into.ObserveDiscard(&p, sample.Queue.EgressQueue, reasonOf(s), at)
+		case c.into != nil:
+		case !s.Discarded:
 			c.samples.Observe(&p, sample, at)
-		} else if reason := reasonOf(s); c.samples.ObserveDiscard(&p, sample, reason, at) {
-			countNamed(c.discarded, reason, maxReasons)
+		default:
+			if reason := reasonOf(s); c.samples.ObserveDiscard(&p, sample, reason, at) {
+				countNamed(c.discarded, reason, maxReasons)
+			}
 		}
 	}
 }
@@ -417,7 +434,7 @@ func (c *collector) advanceTo(t time.Time) error {
 func (c *collector) printSamples() error {
 	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.choosesSampled(&s) })
 	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
-		return cmp.Or(cmp.Compare(countDiscards(&b), countDiscards(&a)),
+		return cmp.Or(cmp.Compare(countDiscards(b.Discards), countDiscards(a.Discards)),
 			cmp.Compare(b.ECN[rocev2.CE]+countNotifications(&b), a.ECN[rocev2.CE]+countNotifications(&a)),
 			cmp.Compare(busiestPoint(&b).Packets, busiestPoint(&a).Packets))
 	})
@@ -554,7 +571,8 @@ func sampledLineOf(s *flows.Sampled, during *intervalLine) *sampledLine {
 			setBits(s.DSCP)
 		l.Requests = &sampledRequests{s.Requests.Packets, s.IPOctets, ecnLine{s.ECN[0], s.ECN[2], s.ECN[1], s.ECN[3]}}
 	}
-	l.Discarded, l.Discards, l.WorstQueue = discardedOf(s), discardsLinesOf(s), queueSampleLineOf(&s.Queue)
+	l.Discarded, l.Discards = discardedOf(s.Discards), discardsLinesOf(s.Discards)
+	l.WorstQueue = queueSampleLineOf(&s.Queue)
 	for _, p := range s.Points {
 		l.Points = append(l.Points, sampledPointLine{p.Agent, sourceOf(p.SamplePoint), p.Rate, p.Samples, p.Packets,
 			p.IPOctets})
@@ -610,7 +628,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		if len(s.Points) > 1 {
 			words = append(words, cli.Count(len(s.Points), "point"))
 		}
-		words = append(words, formatDiscards(s)...)
+		words = append(words, formatDiscards(s.Discards)...)
 		if s.Queue.HasDepth || s.Queue.HasDelay {
 			words = append(words, "deepest queue: "+formatQueueSample(&s.Queue))
 		}

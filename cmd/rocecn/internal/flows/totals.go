@@ -14,6 +14,9 @@ type totals struct {
 	ecn            [4]uint64
 	data           flows.Data // without rates
 	causes         flows.Retransmissions
+	trimmed        uint64
+	discarded      uint64 // packets, as switches report
+	responsePSN    flows.ResponsePSN
 	answers        answerSums
 
 	// Of the flows that the table holds. They fall, too: when a hole is filled, and
@@ -28,9 +31,13 @@ type answerSums struct {
 	acks, rnr uint64
 	naks      [5]uint64
 	notices   [5]uint64 // by noticeNames
+	wrong     [8]uint64 // by wrongNames
 }
 
 var noticeNames = [5]string{"cnp", "fast_cnp", "ppfc", "fcn", "proxy"}
+
+// wrongNames are the values of the label kind of answers with a wrong ICRC: the keys of flows.WrongAnswers.
+var wrongNames = [8]string{"acks", "naks", "rnr_naks", "cnps", "fast", "ppfc", "fcn", "proxy"}
 
 func countNotices(a *flows.Answers) [5]uint64 {
 	return [5]uint64{a.CNPs, a.FastCNPs, a.PPFC, a.FCN, a.Proxy}
@@ -45,13 +52,18 @@ func (s *answerSums) add(a *flows.Answers) {
 	for i, n := range countNotices(a) {
 		s.notices[i] += n
 	}
+	w := &a.Wrong
+	for i, n := range [...]uint64{w.ACKs, w.NAKs, w.RNRNAKs, w.CNPs, w.FastCNPs, w.PPFC, w.FCN, w.Proxy} {
+		s.wrong[i] += n
+	}
 }
 
 // totalsOf adds up a snapshot.
 func totalsOf(s *flows.Snapshot) *totals {
 	e := &s.Evicted
 	t := &totals{flows: uint64(len(s.Flows)), evicted: e.Flows, packets: e.Packets, ipOctets: e.IPOctets,
-		ecn: e.ECN, data: e.Data, causes: e.Causes, priorities: map[string]flows.Priority{}}
+		ecn: e.ECN, data: e.Data, causes: e.Causes, trimmed: e.Trimmed, responsePSN: e.ResponsePSN,
+		priorities: map[string]flows.Priority{}}
 	t.answers.add(&e.Answers)
 	for i := range s.Flows {
 		f := &s.Flows[i]
@@ -71,11 +83,21 @@ func totalsOf(s *flows.Snapshot) *totals {
 		t.causes.RNR += c.RNR
 		t.causes.Read += c.Read
 		t.causes.Timeout += c.Timeout
+		t.causes.Spurious += c.Spurious
+		t.trimmed += f.Trimmed
+		p := &f.Responses.PSN
+		t.responsePSN.Gaps += p.Gaps
+		t.responsePSN.Missing += p.Missing
+		t.responsePSN.Late += p.Late
+		t.responsePSN.Retransmitted += p.Retransmitted
 		t.answers.add(&f.Answers)
 		t.late += f.PSN.Late
 		t.unseen += f.PSN.Unseen
 		t.lost += f.PSN.Lost
 		t.unjudged += f.PSN.Unjudged
+	}
+	for _, n := range s.Capture.Discarded {
+		t.discarded += n
 	}
 	for i := range s.Unpaired {
 		t.answers.add(&s.Unpaired[i].Answers)
@@ -128,11 +150,22 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 	c := &t.causes
 	many("repeats_total", "Retransmitted requests, by cause.", "cause",
 		[]string{"nak", "rnr", "read", "timeout"}, counts([]uint64{c.NAK, c.RNR, c.Read, c.Timeout}))
+	one("spurious_repeats", "Those after a timeout of requests that were answered as often as they were sent. It "+
+		"falls when such a request is retransmitted again.", c.Spurious)
+	one("trimmed_packets_total", "Packets that a switch trimmed instead of dropping them.", t.trimmed)
+	one("discarded_packets_total", "Packets that switches discarded, as they report by sFlow.", t.discarded)
+	p := &t.responsePSN
+	one("response_gaps_total", "Gaps in the PSNs of responses.", p.Gaps)
+	one("response_missing_total", "Skipped PSNs of responses, including those that filled a gap later.", p.Missing)
+	one("response_late_total", "Responses that filled a gap later.", p.Late)
+	one("response_repeats_total", "Retransmitted responses.", p.Retransmitted)
 	many("gaps", "Requests not captured in the flows that are held, by fate.", "fate",
 		[]string{"late", "unseen", "lost", "unjudged"}, counts([]uint64{t.late, t.unseen, t.lost, t.unjudged}))
 	one("acks_total", "Acknowledgements.", t.answers.acks)
 	many("naks_total", "NAKs by code.", "code", nakNames[:], counts(t.answers.naks[:]))
 	one("rnr_naks_total", "RNR NAKs.", t.answers.rnr)
+	many("wrong_answers_total", "Answers with a wrong ICRC or UDP checksum, which are not counted as answers.", "kind",
+		wrongNames[:], counts(t.answers.wrong[:]))
 	many("notifications_total", "Notifications of congestion, about flows that are known and others.", "kind",
 		noticeNames[:], counts(t.answers.notices[:]))
 	ofPriorities := func(name, help string, of func(p flows.Priority) float64) {

@@ -1,0 +1,120 @@
+package flows
+
+import "github.com/rocecn/rocecn/bth"
+
+// trimmings are the last packets of a flow that a switch trimmed. It is allocated for flows with such
+// packets only.
+type trimmings struct {
+	ring [maxTrimmed]trimming
+	n    uint64 // packets stored so far
+	// Of overwritten packets as well; see Flow.
+	recovered uint64
+}
+
+// A trimming is a packet that a switch trimmed.
+type trimming struct {
+	psn        uint32
+	connection uint64 // PSN.Connections of its flow
+	nak        bool   // a NAK with its PSN came after it
+	recovered  bool   // a NAK with its PSN, or a retransmission, came after it
+}
+
+// maxTrimmed is the number of trimmed packets remembered for each flow. The oldest one is overwritten.
+const maxTrimmed = 32
+
+func (r *trimmings) stored() []trimming {
+	if r == nil {
+		return nil
+	}
+	return r.ring[:min(r.n, maxTrimmed)]
+}
+
+// observeTrimmed records a packet that a switch trimmed because its queue was full. The packet is lost:
+// it counts for its flow and takes no part in the sequence of its requests.
+func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
+	t.capture.trimmed++
+	if !t.ownsShard(&p.pkt.Flow) {
+		return
+	}
+	s := t.streamOf(&p.pkt.Flow)
+	f := &s.flow
+	t.beginLost(s, p, at)
+	f.Trimmed++
+	r := t.trimmings.allocate(&f.trimmings)
+	r.ring[r.n%maxTrimmed] = trimming{psn: p.pkt.PSN, connection: f.sequence.counts.Connections}
+	r.n++
+	if e := t.evidenceOf(f); e != nil {
+		e.signs[SignTrimmed].addFrame(frame, at)
+	}
+}
+
+// beginLost prepares the flow of a lost packet, of which no other packet may have been captured.
+func (t *Table) beginLost(s *stream, p *Packet, at int64) {
+	f := &s.flow
+	if f.hasData() {
+		return
+	}
+	t.beginData(s)
+	f.first, f.last = at, at
+	f.Transport = p.pkt.Opcode.Transport()
+	f.recordHeaders(p)
+	t.learnSource(s)
+}
+
+// nakTrimmed matches a NAK with PSN p with the packet that a switch trimmed.
+func (t *Table) nakTrimmed(f *flow, p uint32, frame uint64, at int64) {
+	r := t.trimmings.lookUp(f.trimmings)
+	all := r.stored()
+	for i := range all {
+		if one := &all[i]; one.psn == p && one.connection == f.sequence.counts.Connections && !one.nak {
+			one.nak = true
+			r.recover(one)
+			if e := t.evidenceOf(f); e != nil {
+				e.signs[SignTrimmedNAK].addFrame(frame, at)
+			}
+			return
+		}
+	}
+}
+
+// retransmitTrimmed matches a packet with n PSNs from p on, which is a retransmission, with the packets
+// that a switch trimmed.
+func (t *Table) retransmitTrimmed(f *flow, p, n uint32) {
+	r := t.trimmings.lookUp(f.trimmings)
+	all := r.stored()
+	for i := range all {
+		one := &all[i]
+		if d := bth.ComparePSN(one.psn, p); d >= 0 && uint32(d) < n && one.connection == f.sequence.counts.Connections {
+			r.recover(one)
+		}
+	}
+}
+
+func (r *trimmings) recover(one *trimming) {
+	if !one.recovered {
+		one.recovered = true
+		r.recovered++
+	}
+}
+
+// judgeTrimmed judges the skipped PSNs of trimmed packets as lost where no answer shows it.
+func (t *Table) judgeTrimmed(f *flow, h *history, psn *PSN) {
+	all := t.trimmings.lookUp(f.trimmings).stored()
+	if h == nil || len(all) == 0 {
+		return
+	}
+	counted := map[uint32]bool{}
+	for i := range all {
+		p := all[i].psn
+		if all[i].connection != f.sequence.counts.Connections || counted[p] || f.sequence.isCovered(p) {
+			continue
+		}
+		for _, gap := range h.gaps.all[:h.gaps.n] {
+			if gap.contains(p) && !gap.answered && psn.Unjudged > 0 {
+				counted[p] = true
+				psn.Unjudged--
+				psn.Lost++
+			}
+		}
+	}
+}
