@@ -28,6 +28,7 @@ const (
 	xsys     = "golang.org/x/sys"
 	ebpf     = "github.com/cilium/ebpf"
 	toml     = "github.com/pelletier/go-toml/v2"
+	gobgp    = "github.com/osrg/gobgp/v4"
 )
 
 // layers are the packages of the libraries and of the laboratory. A package imports the standard library and packages
@@ -114,7 +115,7 @@ func isFile(name string) bool {
 
 func TestWrongImportsAreFound(t *testing.T) {
 	cases := wiretest.Cases(t, "../internal/repo/testdata/imports.txt", "$module", module, "$gopacket", gopacket,
-		"$testify", testify, "$xnet", xnet, "$xsys", xsys, "$ebpf", ebpf, "$toml", toml)
+		"$testify", testify, "$xnet", xnet, "$xsys", xsys, "$ebpf", ebpf, "$toml", toml, "$gobgp", gobgp)
 	for _, c := range cases {
 		file, imports, rejected := c[0], c[1], c[2]
 		t.Run(file, func(t *testing.T) {
@@ -169,6 +170,8 @@ func allowed(file, imported string) bool {
 		return talksToKernel(pkg)
 	case within(toml, imported): // of the agent's configuration, and of lists of faults
 		return pkg == "cmd/rocecn/internal/config" || test && within("cmd/rocecn", pkg) || pkg == "tools/plant"
+	case within(gobgp+"/pkg/packet", imported): // decoders of BGP and BMP, without the daemon
+		return pkg == "cmd/rocecn/internal/bmp"
 	case within(xsys, imported):
 		return test || pkg == "netio" || talksToKernel(pkg)
 	case within(xnet, imported):

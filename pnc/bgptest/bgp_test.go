@@ -302,7 +302,7 @@ func (s *speaker) neighbour(t *testing.T, local, addr string, as uint32, passive
 	}}))
 }
 
-// path returns a path with the attribute.
+// path returns a path with the attribute, or without it if value is nil.
 func path(t *testing.T, prefix, nextHop string, value []byte) *apiutil.Path {
 	nlri := wiretest.Must(bgp.NewIPAddrPrefix(netip.MustParsePrefix(prefix)))(t)
 	attrs := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0)}
@@ -315,7 +315,9 @@ func path(t *testing.T, prefix, nextHop string, value []byte) *apiutil.Path {
 		a := wiretest.Must(bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{{NLRI: nlri}}, hop))(t)
 		attrs = append(attrs, a)
 	}
-	attrs = append(attrs, bgp.NewPathAttributeUnknown(pnc.AttributeNHCFlags, pnc.AttributeNHC, value))
+	if value != nil {
+		attrs = append(attrs, bgp.NewPathAttributeUnknown(pnc.AttributeNHCFlags, pnc.AttributeNHC, value))
+	}
 	return &apiutil.Path{Family: family, Nlri: nlri, Attrs: attrs}
 }
 
@@ -325,7 +327,11 @@ func (s *speaker) announce(t *testing.T, prefix, nextHop string, value []byte) {
 }
 
 func (s *speaker) withdraw(t *testing.T, prefix string) {
-	p := path(t, prefix, originAddr, nil)
+	nextHop := originAddr
+	if strings.Contains(prefix, ":") {
+		nextHop = originAddr6
+	}
+	p := path(t, prefix, nextHop, nil)
 	p.Withdrawal = true
 	_, err := s.bgp.AddPath(apiutil.AddPathRequest{Paths: []*apiutil.Path{p}})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 // Package play is `rocecn play`: it runs a role on a capture.
 //
-//	rocecn play -role switch|receiver|sender|proxy|ingress|border|pause -config FILE IN [OUT]
+//	rocecn play -role switch|receiver|sender|proxy|ingress|border|pause -config FILE [-bmp STREAM] IN [OUT]
 //
 // IN is a capture, - for standard input; the time is that of the capture. OUT becomes a pcap capture of the packets
 // that the role would send or forward, as raw IP, each with the time of the frame that caused it. Standard output has
@@ -29,10 +29,9 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
-const usage = `usage: rocecn play -role %s -config FILE IN [OUT]
+const usage = `usage: rocecn play -role %s -config FILE [-bmp STREAM] IN [OUT]
 IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT becomes a pcap capture.
 `
 
@@ -43,6 +42,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
 	name := flags.String("role", "", "the `role`: "+names)
 	file := flags.String("config", "", "configuration of the role: a JSON `file`, or the TOML file of rocecn run")
+	stream := flags.String("bmp", "",
+		"of a switch with proxies_from = \"routing\": recorded BMP stream of a router, a `file`")
 	var encapsulations cli.Encapsulations
 	encapsulations.Flags(flags)
 	files, err := cli.Parse(flags, args)
@@ -65,20 +66,46 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		printError("-config", errors.New("not set: want a configuration in JSON or TOML"))
 		return cli.Misused
 	}
-	role, configured, err := readRole(*name, *file)
+	instance, err := readInstance(*name, *file)
+	if err != nil {
+		printError("-config "+*file, err)
+		return cli.Misused
+	}
+	var routes *recording
+	if *stream != "" {
+		if routes, err = openRecording(*stream, instance); err != nil {
+			printError("-bmp "+*stream, err)
+			return cli.Misused
+		}
+		defer routes.file.Close()
+	}
+	role, err := instance.Apply(nil)
 	if err != nil {
 		printError("-config "+*file, err)
 		return cli.Misused
 	}
 
 	from, to := files[0], files[1]
-	if to != "" && cli.Same(*file, nil, to) {
+	switch {
+	case to == "":
+	case cli.Same(*file, nil, to):
 		printError(to, errors.New("the configuration that is read cannot be written"))
+		return cli.Misused
+	case *stream != "" && cli.Same(*stream, nil, to):
+		printError(to, errors.New("the BMP stream that is read cannot be written"))
 		return cli.Misused
 	}
 	p := player{command: "play", name: *name, output: "output", lines: bufio.NewWriterSize(stdout, 64<<10)}
 	p.setRole(role)
-	p.Encapsulations = cmp.Or(encapsulations.Options(), configured)
+	p.Encapsulations = cmp.Or(encapsulations.Options(), instance.Config.Encapsulations())
+	if routes != nil {
+		p.before = func(now time.Time) {
+			if !now.IsZero() && routes.advance(now) {
+				printError("-bmp "+*stream, errors.New("begins after the capture, so all its messages come before the "+
+					"first frame"))
+			}
+		}
+	}
 	seen := map[uint32]bool{}
 	p.unsupported = func(l uint32) {
 		if !seen[l] {
@@ -86,22 +113,26 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			printError(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
 		}
 	}
-	return p.readInput(ctx, from, to, stdin, stdout, stderr, func() { p.summary.printTo(stderr) })
+	status = p.readInput(ctx, from, to, stdin, stdout, stderr, func() { p.summary.printTo(stderr) })
+	if err := routes.damage(); err != nil {
+		printError("-bmp "+*stream, err)
+		return max(status, cli.Failed)
+	}
+	return status
 }
 
-// readRole returns the role of this name, and the encapsulations of its frames, as the file configures them.
-func readRole(name, file string) (node.Role, *rocev2.Encapsulations, error) {
+// readInstance returns the role of this name, as the file configures it.
+func readInstance(name, file string) (*roles.Instance, error) {
 	octets, err := config.ReadFile(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	instance, err := roles.Read(octets, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	instance.Config.Rehearse(cli.FileSeed)
-	role, err := instance.Apply(nil)
-	return role, instance.Config.Encapsulations(), err
+	return instance, nil
 }
 
 // A player runs a role on a capture.
@@ -115,8 +146,9 @@ type player struct {
 	pcap    *capture.Writer
 	summary summary
 
-	unsupported func(uint32) // called with link types that are not supported
-	answers     *answerer    // of the command answer, nil otherwise
+	before      func(time.Time) // called with the time of each frame, before the role receives it; answer has none
+	unsupported func(uint32)    // called with link types that are not supported
+	answers     *answerer       // of the command answer, nil otherwise
 }
 
 // setRole sets the role.
@@ -188,6 +220,9 @@ func (p *player) playFrames(in capture.Reader) error {
 			p.unsupported(r.Link)
 		default:
 			p.cause = &r
+			if p.before != nil {
+				p.before(r.Time)
+			}
 			p.Receive(&r, node.Event{Level: roles.UnknownLevel})
 		}
 	}

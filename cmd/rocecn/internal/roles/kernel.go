@@ -44,7 +44,8 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 	if err := rejectKeys(notInKernel, []presentKey{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"level", c.Level != nil}, {"levels", c.Levels != nil}, {"congested", c.Congested == "ce"},
-		{"fallback", c.Fallback != congested.NoMethod}, {"proxies", c.Proxies != nil}, {"pe", c.PE != nil},
+		{"fallback", c.Fallback != congested.NoMethod}, {"proxies", c.Proxies != nil},
+		{"proxies_from", c.FromRouting()}, {"pe", c.PE != nil},
 		{"port", c.Port != 0}, {"pause_us", c.PauseUS != nil}, {"ppfc", c.PPFC != nil}, {"ppfc_to", c.PPFCTo != ""},
 		{"ppfc_address", c.PPFCAddress != ""},
 	}); err != nil {

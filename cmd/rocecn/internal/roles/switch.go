@@ -31,6 +31,7 @@ type SwitchConfig struct {
 		Senders netip.Prefix `json:"senders"`
 		Proxy   *netip.Addr  `json:"proxy"`
 	} `json:"proxies"`
+	routing
 	PE          []netip.Prefix   `json:"pe"`       // ingress PEs that FCNs and PPFCs may go to
 	Level       *uint8           `json:"level"`    // of every congested frame; absent: 0
 	Levels      []levelFrom      `json:"levels"`   // over the time, instead of level
@@ -70,7 +71,7 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkWords(); err != nil {
+	if err := cmp.Or(c.checkWords(), c.routing.checkKeys(c.Enabled)); err != nil {
 		return nil, err
 	}
 	next := *oldOrNew[Switch](old)
@@ -245,7 +246,8 @@ func (c *SwitchConfig) setEnabled(cfg *congested.Config) (err error) {
 				"%v: want a unicast address that others can reach", r.Value)
 		}
 	}
-	cfg.Methods, cfg.Capable, cfg.Proxies = acl.NewMap(methods...), acl.NewMap(capable...), acl.NewMap(proxies...)
+	cfg.Methods, cfg.Capable = acl.NewMap(methods...), acl.NewMap(capable...)
+	cfg.Proxies = c.routing.withList(acl.NewMap(proxies...))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -232,7 +233,7 @@ func (f *file) check() error {
 		if name := r.Agent.Sink; name != "" && f.sinks[name] == nil {
 			return r.LocateError(config.Wrong("sink", "%q: want the name of a table [sink.NAME]", name))
 		}
-		if err := r.LocateError(f.checkRole(r)); err != nil {
+		if err := r.LocateError(cmp.Or(f.checkRouting(r), f.checkRole(r))); err != nil {
 			return err
 		}
 		if r.Agent.Mode == "kernel" {
@@ -258,6 +259,8 @@ func (f *file) checkTaken() (err error) {
 				key = config.Index("listen", i)
 			case "nflog":
 				key = "group"
+			case "bmp":
+				key = "listen"
 			default:
 				continue
 			}
@@ -302,6 +305,9 @@ func (f *file) checkRole(r *roles.Instance) error {
 		f.kernels[r.Name] = c
 	}
 	if r.Role == "switch" {
+		if len(f.bmpSources(a.Sources)) == len(a.Sources) {
+			return config.Wrong("sources", "only of type bmp, which gives no packets: want also one of data packets")
+		}
 		for i, name := range a.Sources {
 			switch f.sources[name].source.(type) {
 			case *udpSource, *icmpSource:
@@ -358,6 +364,7 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 
 // listWarnings returns the limits of the configuration.
 func (f *file) listWarnings() (all []string) {
+	all = f.listRoutingWarnings()
 	for _, r := range f.roles {
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].source.isLive() })
 		marks, ok := r.Config.(*roles.SwitchConfig)

@@ -325,7 +325,7 @@ func TestPromised(t *testing.T) {
 		}
 		config += "[role." + role + "]\nenabled = true\nsources = [\"in\"]\n"
 		if role == "switch" {
-			config += "observe = [\"also\"]\n"
+			config += "observe = [\"also\", \"routers\"]\nproxies_from = \"routing\"\npnc_code = 65281\n"
 		}
 		config += sinkOf(role) + keys
 	}
@@ -349,6 +349,10 @@ func TestPromised(t *testing.T) {
 			a.rateStats.Store(new(reaction.TableStats))
 		}
 	}
+	table := s.file.sources["routers"].source.(*bmpSource).table
+	router := wiretest.Must(table.Open(netip.MustParseAddr("192.0.2.1"), time.Now()))(t)
+	// Initiation with sysName (RFC 7854 section 4.3).
+	require.NoError(t, router.Receive([]byte{3, 0, 0, 0, 14, 4, 0, 2, 0, 4, 'l', 'e', 'a', 'f'}, time.Now()))
 	facts := map[string]bool{}
 	wiretest.Metrics(string(s.formatMetrics()), func(name, what string) {
 		facts[fmt.Sprintf("metric %s %s", name, what)] = true
@@ -437,7 +441,8 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	f := wiretest.Must(parseFile([]byte(on)))(t)
 	require.Len(t, f.roles, 7)
 	require.Empty(t, f.listWarnings())
-	require.Contains(t, f.formatSummary(), "\nnot used: source.asic, source.rehearsal, source.rejections, sink.file\n")
+	require.Contains(t, f.formatSummary(),
+		"\nnot used: source.asic, source.rehearsal, source.rejections, source.routers, sink.file\n")
 	require.Contains(t, f.formatSummary(),
 		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON\n")
 

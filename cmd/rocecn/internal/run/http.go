@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -94,11 +95,15 @@ func (s *server) newHTTPServer() *http.Server {
 type httpLog server
 
 func (l *httpLog) Write(line []byte) (int, error) {
-	l.mu.RLock()
-	now := l.log
-	l.mu.RUnlock()
-	now.Warn(string(bytes.TrimSpace(line)))
+	(*server)(l).currentLog().Warn(string(bytes.TrimSpace(line)))
 	return len(line), nil
+}
+
+// currentLog returns the log, for goroutines that run while a reload may replace it.
+func (s *server) currentLog() *slog.Logger {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.log
 }
 
 // outcomes are the names of actions in metrics and status.
@@ -277,6 +282,7 @@ func (s *server) formatMetrics() []byte {
 			t.Sample(float64(n), "sink", "kernel", "role", role, "error", failureNames[failure])
 		}
 	})
+	s.file.routingMetrics(&t)
 	return t.Octets
 }
 
@@ -291,6 +297,7 @@ func (s *server) logStatus() {
 		}
 		s.log.Info("status", attrs...)
 	})
+	s.file.logRoutingStatus(s.log)
 	for _, a := range s.actors {
 		attrs := []any{"role", a.instance.Name, "pairs", a.sizes[pairsSize].Load()}
 		if n := a.sizes[unlearnedSize].Load(); n > 0 {

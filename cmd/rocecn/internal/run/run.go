@@ -100,6 +100,7 @@ func newLogger(c *agentConfig, w io.Writer) *slog.Logger {
 func (s *server) run(ctx context.Context, f *file) error {
 	hup, usr1, stop := watchSignals() // before the agent is visible to others
 	defer stop()
+	f.linkTables(nil, s.currentLog)
 	opened, err := s.openNewResources(f)
 	if err != nil {
 		return err

@@ -123,6 +123,7 @@ func (s *server) applyFile(f *file, opened *newResources) (err error) {
 		}
 	}
 	s.budget.setLimit(f.agent.decisionLimit())
+	f.configureTables()
 	if s.stderr != nil {
 		s.log = newLogger(&f.agent, s.stderr)
 	}
@@ -430,6 +431,7 @@ func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	if string(f.octets) == string(s.file.octets) {
 		return false, s.installBorder(s.file)
 	}
+	f.linkTables(s.file, s.currentLog)
 	opened, err := s.openNewResources(f)
 	if err != nil {
 		return false, err

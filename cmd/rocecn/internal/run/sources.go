@@ -54,6 +54,7 @@ var sources = map[string]func() source{
 	"nflog":   func() source { return new(nflogSource) },
 	"psample": func() source { return new(psampleSource) },
 	"qdisc":   func() source { return new(qdiscSource) },
+	"bmp":     func() source { return new(bmpSource) },
 }
 
 // sourceCommon has the keys of sources of every type.
@@ -94,6 +95,9 @@ func (s *sourceEntry) check() error {
 		if c.Levels != nil {
 			return config.Wrong("levels", "type %s does not report queue depths", c.Type)
 		}
+	}
+	if _, ok := s.source.(*bmpSource); ok && c.Level != nil {
+		return config.Wrong("level", "type bmp gives no packets")
 	}
 	if q, ok := s.source.(*qdiscSource); ok {
 		if len(c.Levels) == 0 {

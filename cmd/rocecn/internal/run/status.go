@@ -13,13 +13,14 @@ import (
 
 // agentStatus is the content of /status.
 type agentStatus struct {
-	Config   string         `json:"config"`
-	Loaded   time.Time      `json:"loaded"`
-	Good     bool           `json:"last_reload_successful"`
-	WaitsFor string         `json:"waits_for,omitempty"`
-	Roles    []roleStatus   `json:"roles"`
-	Sources  []sourceStatus `json:"sources"`
-	Sinks    []sinkStatus   `json:"sinks"`
+	Config   string          `json:"config"`
+	Loaded   time.Time       `json:"loaded"`
+	Good     bool            `json:"last_reload_successful"`
+	WaitsFor string          `json:"waits_for,omitempty"`
+	Roles    []roleStatus    `json:"roles"`
+	Sources  []sourceStatus  `json:"sources"`
+	Sinks    []sinkStatus    `json:"sinks"`
+	Routing  []routingStatus `json:"routing,omitempty"`
 }
 
 // roleStatus is the state of a role.
@@ -102,6 +103,7 @@ func (s *server) buildStatus() *agentStatus {
 	answer := &agentStatus{
 		Config: hideSeeds(string(s.file.octets)), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
 		Roles: []roleStatus{}, Sources: []sourceStatus{}, Sinks: []sinkStatus{}, // empty lists instead of null
+		Routing: s.file.buildRoutingStatus(),
 	}
 	s.visitInputs(func(name, kind, input string, up bool, p *part) {
 		one := sourceStatus{Name: name, Type: kind, Input: input, Up: up}

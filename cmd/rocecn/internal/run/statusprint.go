@@ -112,6 +112,9 @@ func formatStatus(s *agentStatus, address string, now time.Time) string {
 	if len(s.Sources) == 0 {
 		p.WriteString("  none\n")
 	}
+	for i := range s.Routing {
+		p.writeRouting(&s.Routing[i])
+	}
 	return p.String()
 }
 

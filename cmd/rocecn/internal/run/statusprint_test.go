@@ -40,6 +40,9 @@ func TestFormatStatus(t *testing.T) {
 		Sources: []sourceStatus{{Name: "queues", Type: "qdisc", Input: "eth0", Up: true, N: 1234567}},
 		Sinks: []sinkStatus{{Name: "net", Role: "switch", Up: true, N: 1100,
 			Errors: map[string]uint64{"limited": 100}}},
+		Routing: []routingStatus{{Source: "routers", Proxies: 1500, Held: 20, Max: 65536, Messages: 4321,
+			Refused: map[string]uint64{"malformed": 2},
+			Routers: []routerStatus{{long, "leaf1", now.Add(-time.Minute), 3, 1480}}}},
 	}
 	require.Equal(t, `agent at [::1]:9479: ready
 configuration loaded 1h0m0s ago
@@ -66,6 +69,11 @@ role switch, from queues, rejections
 
 sources
   queues (qdisc, eth0): up, packets 1,234,567, lost 0
+
+proxies from routers: 1,500 of 65,536, of lost sessions 20, messages 4,321
+  rejected: malformed 2
+  router 2001:db8:1111:2222:3333:4444:5555:6666 leaf1: connected 1m0s ago, peers
+    3, proxies 1,480
 `, formatStatus(s, "[::1]:9479", now))
 
 	s.WaitsFor, s.Good = strings.Repeat("source.queues: eth0 ", 9), false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 // tryAll opens all used resources and closes them again. A resource in use gives a warning, not an error, because
 // the running agent usually has it: operators check a file before a reload.
 func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
+	f.linkTables(nil, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	var all []error
 	fails := func(where string, err error) {
 		err = fmt.Errorf("%s: %w", where, err)

@@ -223,6 +223,7 @@ func (w *worker) runHousekeeping(now time.Time) (changed bool) {
 		changed = w.maintainPart(p, now) || changed
 		p.countLost()
 		p.publishQueues(now)
+		p.expireProxies(now)
 	}
 	for _, a := range w.actors {
 		a.resumeFlows(w.highestLevel(a))

@@ -36,6 +36,7 @@ func prepared(t *testing.T, config string) *server {
 	t.Helper()
 	f := wiretest.Must(parseFile([]byte(config)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), wake: make(chan struct{}, 1), dry: true}
+	f.linkTables(nil, s.currentLog)
 	require.NoError(t, s.applyFile(f, nil))
 	return s
 }
