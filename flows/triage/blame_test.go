@@ -103,7 +103,7 @@ func TestCongestionNamesTheDeepestQueue(t *testing.T) {
 		return all[0].Next
 	}
 	empty := flows.QueueDepth{Node: 7, Known: true}
-	require.Contains(t, next(flows.QueueDepth{}, empty), "with IOAM")
+	require.Contains(t, next(flows.QueueDepth{}, empty), "between this capture point and the receiver")
 	require.Contains(t, next(flows.QueueDepth{Node: 212, Depth: 87040, Known: true}, empty), "node 212 ")
 	require.Contains(t, next(flows.QueueDepth{Node: 8, Depth: 1, Known: true}, flows.QueueDepth{Node: 9, Depth: 2,
 		Known: true}), "node 9 ")

@@ -59,8 +59,8 @@ func findCNPMissing(v *view) {
 		excluded := []string{"a capture of one direction: the receiver's answers are in it"}
 		if slices.ContainsFunc(g.flows, func(f *flows.Flow) bool { return f.Evidence.Control.Unanswered.Count > 0 }) {
 			suspects[1] = "the path of its CNPs to the capture point"
-			reason = "The senders did not slow down, so no CNPs reach them: ECN is off at the receiver, or its CNPs " +
-				"are lost."
+			reason = "The senders did not slow down, so no CNPs reach them: ECN is off at the receiver, or its " +
+				"CNPs are lost."
 			excluded = append(excluded, "a mirror that leaves out CNPs: the senders would slow down")
 		}
 		if notifies[g.address] {
@@ -74,23 +74,8 @@ func findCNPMissing(v *view) {
 				"came after the first mark. %s",
 				formatCount(marks.Count, "packet"), g.address, formatStart(marks),
 				formatCount(answers.Count, "answer"), reason),
-			Next: "Read np_cnp_sent on the receiver: if it grows, its CNPs take another path or are not mirrored; if " +
-				"not, turn on the notification point (NP) for this priority there.",
-			Frames: evidenceFrames(g.flows, flows.SignCE),
-			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),
-		}, g.flows)
-	}
-	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
-		return marked(f) && f.Evidence.Sign(flows.SignAnswer).Count == 0
-	}) {
-		marks := sumSigns(g.flows, flows.SignCE)
-		v.addVerdict(Verdict{
-			Cause: CauseCNPMissing, Suspects: []string{"the capture, which has one direction only", g.address.String()},
-			Since: marks.Since, Until: marks.Until,
-			Text: fmt.Sprintf("%s to %v had CE, from %s on, and the capture contains no CNP and no other answer "+
-				"of these flows. It is unknown whether the receiver sends CNPs.",
-				formatCount(marks.Count, "packet"), g.address, formatStart(marks)),
-			Next:   "Capture the other direction as well, at the same place.",
+			Next: "Read np_cnp_sent on the receiver: if it grows, its CNPs take another path or are not mirrored; " +
+				"if not, turn on the notification point (NP) for this priority there.",
 			Frames: evidenceFrames(g.flows, flows.SignCE),
 			Filter: joinAnd(filterRequests(g.flows), filterECN(g.address, 3)),
 		}, g.flows)

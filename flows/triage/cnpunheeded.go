@@ -133,13 +133,12 @@ func (v *view) addUnheeded(holds func(*flows.Flow) bool, of func(*flows.Flow) (f
 		}
 		verdict := Verdict{
 			Cause: CauseCNPUnheeded, Since: run.Since, Until: run.Until,
-			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s, from %s on, and after them it "+
-				"still sent %s per flow.%s", g.address,
+			Text: fmt.Sprintf("%v did not slow down: %s about its flows came within %s, from %s on, and after them "+
+				"it still sent %s per flow.%s", g.address,
 				formatCount(run.Count, "CNP"), formatDuration(run.Until.Sub(run.Since)), formatStart(run),
 				formatRate(rates/float64(len(g.flows))), more),
 			Next: "Read rp_cnp_handled and rp_cnp_ignored on the sender: if neither grows, CNPs are lost on their " +
-				"way " +
-				"to it; else turn on its reaction point (RP) for this priority.",
+				"way to it; else turn on its reaction point (RP) for this priority.",
 			Frames: limitFrames(shown),
 			Filter: joinAnd(filterAddress("dst", g.address), anyCNP),
 		}

@@ -227,7 +227,8 @@ func TestPathDown(t *testing.T) {
 	a, b := timedOut(2, 17, 1000, 1000), timedOut(2, 18, 1000, 1000)
 	require.Equal(t, []string{"path down ?the path between 10.0.0.2 and 10.0.0.1"},
 		causesOf(explainFlows(a, b, running(3, 19, 1000))))
-	require.Equal(t, []string{"timeout"}, causesOf(explainFlows(a, b)), "no other flow shows that the capture goes on")
+	require.Equal(t, []string{"timeout ?the path between this capture point and 10.0.0.1"},
+		causesOf(explainFlows(a, b)), "no other flow shows that the capture goes on")
 	require.NotContains(t, causesOf(explainFlows(a, running(2, 18, 1000))), "path down")
 	c, d := timedOut(2, 17, 0, 1000), timedOut(2, 18, 0, 1000)
 	require.NotContains(t, causesOf(explainFlows(c, d, running(3, 19, 1000))),
@@ -239,7 +240,7 @@ func TestTimeoutWithoutSilence(t *testing.T) {
 	f := timedOut(2, 17, 1000, 1000)
 	f.Evidence.MaxTimeout, f.Evidence.MaxWait = 3*time.Microsecond, 2*time.Millisecond
 	all := explainFlows(f)
-	require.Equal(t, []string{"timeout"}, causesOf(all))
+	require.Equal(t, []string{"timeout ?the path between this capture point and 10.0.0.1"}, causesOf(all))
 	require.Contains(t, all[0].Text, "2ms")
 }
 
@@ -293,7 +294,7 @@ func TestGaveUp(t *testing.T) {
 	require.Equal(t, []string{"gave up ?the path to 10.0.0.1"}, causesOf(all))
 	require.Equal(t, []string{"a receiver that is down: it answers on other connections"}, all[0].Excluded)
 	f.GaveUp.Retries = 2
-	require.Equal(t, []string{"timeout"}, causesOf(explainFlows(f)))
+	require.Equal(t, []string{"timeout ?the path between this capture point and 10.0.0.1"}, causesOf(explainFlows(f)))
 }
 
 // Congestion of one sender's paths to many receivers at the same time is one finding.

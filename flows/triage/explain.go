@@ -2,9 +2,11 @@ package triage
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // rules are all rules. Those for symptoms come last, because they leave out flows with a known
@@ -45,7 +47,30 @@ func Explain(s *flows.Snapshot) []Verdict {
 			compareBool(a.Cause.IsSymptom(), b.Cause.IsSymptom()), cmp.Compare(b.Octets, a.Octets),
 			cmp.Compare(a.Cause, b.Cause), cmp.Compare(len(b.Flows), len(a.Flows)))
 	})
+	v.moveUnheeded()
 	return v.verdicts
+}
+
+// moveUnheeded moves findings about senders that ignore CNPs before those about congestion of their flows, which
+// lasts because of them, and names the sender there.
+func (v *view) moveUnheeded() {
+	for i := range v.verdicts {
+		u := v.verdicts[i]
+		if u.Cause != CauseCNPUnheeded {
+			continue
+		}
+		at := slices.IndexFunc(v.verdicts[:i], func(o Verdict) bool {
+			return o.Cause == CauseIncast && slices.ContainsFunc(o.Flows, func(k rocev2.FlowKey) bool {
+				return slices.Contains(u.Flows, k)
+			})
+		})
+		if at < 0 {
+			continue
+		}
+		v.verdicts[at].Text += fmt.Sprintf(" One of them, %v, did not slow down after its CNPs.", u.Flows[0].Src)
+		copy(v.verdicts[at+1:i+1], v.verdicts[at:i])
+		v.verdicts[at] = u
+	}
 }
 
 // compareBool compares two conditions; false comes first.

@@ -35,13 +35,12 @@ func findGaveUp(v *view) {
 			Cause: CauseGaveUp, Joined: len(g.flows), Since: retransmitted.Since, Until: retransmitted.Until,
 			Suspects: []string{"the path to " + g.address.String(), "the queue pair at " + g.address.String(),
 				"the path of its answers"},
-			Text: fmt.Sprintf("%s to %v ended: the sender retransmitted a request up to %d times without any answer, "+
-				"from %s on, and then sent nothing more. Its program got the error \"transport retry counter "+
-				"exceeded\".",
+			Text: fmt.Sprintf("%s to %v ended: the sender retransmitted a request up to %d times without any "+
+				"answer, from %s on, and then sent nothing more. Its program got the error \"transport retry "+
+				"counter exceeded\".",
 				formatCount(len(g.flows), "connection"), g.address, most, formatStart(retransmitted)),
 			Next: "Look for an error of the queue pair on the receiver at that time (dmesg, hw counters); if there " +
-				"is " +
-				"none, capture at the receiver to see whether the requests arrive.",
+				"is none, capture at the receiver to see whether the requests arrive.",
 			Frames: limitFrames(shown),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(retransmitted)),
 		}

@@ -89,7 +89,7 @@ func findIncast(v *view) {
 		verdict := Verdict{
 			Cause: CauseIncast, Joined: len(from), Suspects: []string{c.address.String(), separateQueues},
 			Since: c.hits.Since, Until: c.hits.Until,
-			Text: fmt.Sprintf("%d senders sent to %v at the same time, in %s, from %s on: %s", len(from), c.address,
+			Text: fmt.Sprintf("%d senders send to %v at the same time, in %s, from %s on: %s", len(from), c.address,
 				formatCount(len(c.flows), "flow"), formatStart(c.hits), describeCongestion(c.flows)+why),
 			Next: "Check the queue of the last switch's port to this receiver, and the application that makes all " +
 				"of them send at the same time.",
@@ -236,8 +236,8 @@ const (
 func (v *view) judgePort(all []*flows.Flow) (own int, why string) {
 	load := all[0].Evidence.PortLoad
 	switch {
-	case v.Capture.Sampled > 0 || v.Capture.EachTwice:
-		return 0, ""
+	case v.Capture.Sampled > 0: // it does not show which packets came in the same moments
+		return -1, ""
 	case load >= fullPort:
 		return 1, fmt.Sprintf(" While packets were marked, the receiver's port was at %.0f %% of its rate.",
 			min(100*load, 100))

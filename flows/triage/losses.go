@@ -88,6 +88,7 @@ func (v *view) describeLoss(all []*flows.Flow) Verdict {
 		retransmitted += f.PSN.Retransmitted
 		longest = max(longest, longestWait(f))
 	}
+	where, look := locateLosses(all)
 	var parts []string
 	if missing > 0 {
 		parts = append(parts, formatCountWas(missing, "packet")+" lost (no answer covers the gap)")
@@ -100,23 +101,59 @@ func (v *view) describeLoss(all []*flows.Flow) Verdict {
 		case asked == 0 && longest < minTimeout:
 			reason = "no NAK asked for it and no timeout came before, so the capture may contain packets twice"
 		}
-		parts = append(parts, formatCountWas(retransmitted, "packet")+" retransmitted ("+reason+")")
+		if where == "" || answers == 0 {
+			reason = " (" + reason + ")"
+		} else {
+			reason = ""
+		}
+		parts = append(parts, formatCountWas(retransmitted, "packet")+" retransmitted"+reason)
 	}
 	if unjudged > 0 {
 		parts = append(parts, formatCount(unjudged, "packet")+" did not arrive, and without answers it is unknown "+
 			"whether the network or the capture lost them")
 	}
 	text := fmt.Sprintf("To %v, from %s on: %s.", all[0].Dst, formatStart(seen), strings.Join(parts, "; "))
-	cause := CauseLost
-	if missing+unjudged+asked == 0 {
+	cause, next := CauseLost, "Capture at a second point, and compare the two with -compare to see where packets "+
+		"are lost."
+	switch {
+	case missing+unjudged+asked == 0:
 		cause = CauseRetransmitted
+	case unjudged == 0 && where != "":
+		text, next = text+" "+where, look
 	}
 	return Verdict{
-		Cause: cause, Since: seen.Since, Until: seen.Until, Text: text,
-		Next:   "Capture at a second point, and compare the two with -compare to see where packets are lost.",
+		Cause: cause, Since: seen.Since, Until: seen.Until, Text: text, Next: next,
 		Frames: evidenceFrames(all, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...),
 		Filter: joinAnd(filterHosts(all), filterFrames(seen)),
 	}
+}
+
+// locateLosses returns a sentence about the part of the path on which packets of flows to one receiver were
+// lost, and the next step: packets lost before the capture point leave gaps, and the receiver asks for others
+// that passed it. Both are empty if neither is known.
+func locateLosses(all []*flows.Flow) (where, next string) {
+	gaps := sumSigns(all, flows.SignRetransmitted).Count
+	sent, notECT := sumSigns(all, flows.SignRequest), sumSigns(all, flows.SignNotECT)
+	for _, f := range all {
+		gaps += f.PSN.Lost
+	}
+	to := all[0].Dst
+	switch naks := sumSigns(all, flows.SignNAK).Count; {
+	case gaps > 0:
+		where = "The lost packets left gaps here: they were lost before this capture point."
+		next = "Look for drops on the queues between the senders and this capture point"
+	case naks > 0:
+		where = fmt.Sprintf("The lost packets passed this capture point: they were lost between it and %v.", to)
+		next = fmt.Sprintf("Look for drops on the queues between this capture point and %v, the last switch's port "+
+			"first", to)
+	default:
+		return "", ""
+	}
+	if notECT.Count == sent.Count {
+		where += " None of the packets is ECN-capable, so a full queue drops them instead of marking them."
+		next += ", and check whether this traffic should be ECN-capable and in a lossless class"
+	}
+	return where, next + "."
 }
 
 // describeUnmatched describes why flows have no answers: none were captured, or ACKs between the

@@ -104,8 +104,7 @@ func findPathDown(v *view) {
 					"retransmits, and nothing is answered any more, while other flows are.",
 					len(g.flows), g.address, to.address, formatStart(again)),
 				Next: "Look for a link that went down or a route that changed at that time on the path between the " +
-					"two " +
-					"hosts, in both directions.",
+					"two hosts, in both directions.",
 				Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),
 				Filter: joinAnd(filterHosts(g.flows), filterFrames(again)),
 			}

@@ -59,8 +59,8 @@ func findTooManyNotices(v *view) {
 				"the previous one; the shortest interval was %s.", n.From, formatCount(n.Count, n.Kind.String()),
 				formatCount(len(x.flows), "flow"),
 				formatStart(n.Sign), n.TooClose, formatDuration(max(n.MinSpacing, time.Nanosecond))),
-			Next: "Configure a minimum interval between two notifications of a flow there, " +
-				"for example 50 µs (per_flow).",
+			Next: "Configure a minimum interval between two notifications of a flow there, for example 50 µs " +
+				"(per_flow).",
 			Frames: limitFrames(x.shown),
 			Filter: joinAnd(filterAddress("src", n.From), filterFrames(n.Sign)),
 		}

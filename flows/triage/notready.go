@@ -30,8 +30,8 @@ func findNotReady(v *view) {
 		v.addVerdict(Verdict{
 			Cause: CauseNotReady, Party: g.address.String(), Since: naks.Since, Until: naks.Until,
 			Text: text,
-			Next: "The program there should post more receives, or post them earlier. " +
-				"Its RNR timer is the time that senders wait.",
+			Next: "The program there should post more receives, or post them earlier. Its RNR timer is the time " +
+				"that senders wait.",
 			Frames: evidenceFrames(g.flows, flows.SignRNR),
 			Filter: joinAnd(filterAddress("src", g.address), rnrNAK),
 		}, g.flows)
@@ -71,9 +71,12 @@ func formatRange(all []time.Duration) string {
 }
 
 // formatCountWas returns a count with its noun and "was" or "were".
-func formatCountWas(n uint64, what string) string {
+func formatCountWas(n uint64, what string) string { return formatCount(n, what) + wasOrWere(n) }
+
+// wasOrWere returns " was" after a single thing and " were" after others.
+func wasOrWere(n uint64) string {
 	if n == 1 {
-		return "1 " + what + " was"
+		return " was"
 	}
-	return formatCount(n, what) + " were"
+	return " were"
 }

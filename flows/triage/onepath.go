@@ -43,11 +43,11 @@ func findOnePath(v *view) {
 	ports = slices.Compact(ports)
 	v.addVerdict(Verdict{
 		Cause: CauseOnePath, Since: hits.Since, Until: hits.Until,
-		Text: fmt.Sprintf("One of several paths is congested: from %s on, the flows with the UDP source ports %s were "+
-			"congested, and %s between the same hosts at the same time were not: %s",
+		Text: fmt.Sprintf("One of several paths is congested: from %s on, the flows with the UDP source ports %s "+
+			"were congested, and %s between the same hosts at the same time were not: %s",
 			formatStart(hits), formatList(ports, 6), formatCount(len(spared), "flow"), describeCongestion(hit)),
-		Next: "ECMP chooses the path by the source port: check which links these ports hash to, and use more ports, " +
-			"or balance by load.",
+		Next: "ECMP chooses the path by the source port: check which links these ports hash to, and use more " +
+			"ports, or balance by load.",
 		Frames: evidenceFrames(hit, congestionKinds(hit...)...),
 		Filter: filterCongestion(hit),
 	}, hit)

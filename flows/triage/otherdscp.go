@@ -49,10 +49,10 @@ func findOtherDSCP(v *view) {
 			Cause: CauseOtherDSCP, Suspects: append(senders, hopBefore), Joined: len(senders),
 			Excluded: []string{"the receiver and its port: flows with another DSCP lose nothing"},
 			Since:    sign.Since, Until: sign.Until,
-			Text: fmt.Sprintf("Packets to %v with DSCP %s are lost, those of %s, from %s on. The %s to it with DSCP "+
-				"%d lose nothing: that DSCP is lossless here. Either the %s this DSCP, or a hop before this "+
-				"capture point changes it.",
-				g.address, formatList(bitNumbers(set), 4), formatList(senders, 4), formatStart(sign),
+			Text: fmt.Sprintf("Packets with DSCP %s to %v are lost, from %s on; they come from %s. The %s to it "+
+				"with DSCP %d lose nothing: that DSCP is lossless here. Either the %s this DSCP, or a hop before "+
+				"this capture point changes it.",
+				formatList(bitNumbers(set), 4), g.address, formatStart(sign), formatList(senders, 4),
 				formatCount(sent, "packet"), spared, setting),
 			Next: fmt.Sprintf("Capture at %s: if its packets leave with DSCP %d, compare captures along the path "+
 				"(-compare) to find the hop that changes it; if not, set its traffic class to that DSCP.",

@@ -108,6 +108,7 @@ func TestTextsAboutLoss(t *testing.T) {
 	require.True(t, strings.HasSuffix(all[0].Filter, "&& frame.number == 9"), all[0].Filter)
 
 	all = verdictsOf(t, "real/r6-loss2.eth1.pcap.gz")
-	require.Contains(t, all[0].Text, ": 10 packets were retransmitted (earlier packets")
+	require.Contains(t, all[0].Text, ": 10 packets were retransmitted. The lost packets left gaps here: they were "+
+		"lost before this capture point.")
 	require.NotContains(t, all[0].Text, " 0 ")
 }

@@ -119,8 +119,8 @@ func findPauseStorm(v *view) {
 	if first.isEndless(v.end) {
 		verdict.Cause = CauseEndlessPause
 		text += " The pause did not end within the capture: nothing with this priority can be sent on the link."
-		next = "Look for a cycle of switches that pause each other (a PFC deadlock), and for a host that has stopped " +
-			"receiving; a PFC watchdog on the switches ends such a pause."
+		next = "Look for a cycle of switches that pause each other (a PFC deadlock), and for a host that has " +
+			"stopped receiving; a PFC watchdog on the switches ends such a pause."
 	}
 	if first.link.Assumed {
 		text += " The times are for a link of 100 Gbit/s; set -link-rate for another one."

@@ -33,15 +33,21 @@ func isStorm(f *flows.Flow) bool {
 func describeStorm(all []*flows.Flow) Verdict {
 	retransmitted := sumSigns(all, flows.SignAfterNAK, flows.SignReadRest, flows.SignAfterTimeout)
 	total, naks := sumSigns(all, flows.SignRequest), sumSigns(all, flows.SignNAK)
+	where, next := locateLosses(all)
+	if where != "" {
+		where = " " + where
+	} else {
+		next = "Find out why packets are missing: drops in queues on the path, or reordering. Compare two points " +
+			"with -compare."
+	}
 	return Verdict{
 		Cause: CauseStorm, Since: retransmitted.Since, Until: retransmitted.Until,
-		Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that "+
-			"the receiver misses, everything outstanding is retransmitted.", retransmitted.Count,
+		Text: fmt.Sprintf("%d of %s to %v are retransmissions (%s), from %s on, after %s: for each packet that the "+
+			"receiver misses, the sender retransmits everything outstanding (go-back-N).%s", retransmitted.Count,
 			formatCount(total.Count, "packet"), all[0].Dst,
 			formatShare(retransmitted.Count, total.Count), formatStart(retransmitted),
-			formatCount(naks.Count, "NAK")),
-		Next: "Find out why packets are missing: drops in queues on the path, a DSCP that is not lossless, or " +
-			"reordering. Compare two points with -compare.",
+			formatCount(naks.Count, "NAK"), where),
+		Next:   next,
 		Frames: evidenceFrames(all, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest),
 		Filter: joinAnd(filterHosts(all), filterFrames(addSigns(naks, retransmitted))),
 	}

@@ -23,24 +23,33 @@ func findCongested(v *view) {
 		}
 		text := fmt.Sprintf("The path %s was congested, from %s on: %s", g.describe(), formatStart(hits),
 			describeCongestion(g.flows))
+		next := "The queue is before this capture point: read the counters of marked packets on the switches " +
+			"between the senders and here, or capture with IOAM."
+		if sumSigns(g.flows, flows.SignCE).Count == 0 {
+			text += " No packet had CE here, so the queue is after this capture point."
+			next = "Read the counters of marked packets on the switches between this capture point and the " +
+				"receiver, the last one first."
+		}
 		if judged > 0 {
 			text += fmt.Sprintf(" Senders slowed down after %d of %s.", slowed, formatCount(judged, "CNP"))
+		}
+		if cnps := sumSigns(g.flows, flows.SignCNP, flows.SignNotification, flows.SignAnswer); cnps.Count == 0 {
+			text += " The capture has no packets from the receiver, so it does not show whether CNPs are sent."
+			next += " Capture the other direction as well."
 		}
 		var suspects, excluded []string
 		if judged == 0 && slowAfterMarks(g.flows) {
 			text += " The senders slowed down after marks, so CNPs reach them, although the capture has none: its " +
-				"mirror " +
-				"leaves them out."
+				"mirror leaves them out."
 			excluded = []string{"a receiver that sends no CNPs"}
 		}
-		next := "Capture at the receiver as well, or with IOAM: a mark does not identify the switch."
 		switch q := deepestQueue(g.flows); {
 		case q.Depth > 0:
 			next = fmt.Sprintf("Check node %d first: its queue was the deepest in the traces of the capture.", q.Node)
 			suspects = []string{fmt.Sprintf("node %d", q.Node)}
 		case !g.to.IsValid():
-			next = "These paths have the first links in common: check the queues of the sender's uplinks and of the " +
-				"switches near it."
+			next = "These paths have the first links in common: check the queues of the sender's uplinks and of " +
+				"the switches near it."
 			suspects = []string{"a queue near " + g.from.String()}
 		}
 		v.addVerdict(Verdict{
@@ -111,42 +120,49 @@ func findCorrupt(v *view) {
 				"the sender has to retransmit them.", wrong.Count, formatCount(total, "packet"), g.address,
 				formatShare(wrong.Count, total), formatStart(wrong)),
 			Next: "Look for CRC and symbol errors on the ports between this sender and the capture point, the " +
-				"sender's " +
-				"cable first; without any, a node on the path rewrites a field that the ICRC covers.",
+				"sender's cable first; without any, a node on the path rewrites a field that the ICRC covers.",
 			Frames: evidenceFrames(g.flows, flows.SignWrongICRC),
 			Filter: joinAnd(filterRequests(g.flows), filterFrames(wrong)),
 		}
 		if wrong.Count >= minWrong && wrong.Count == total {
 			verdict.Suspects = []string{g.address.String(), hopBefore}
 			verdict.Excluded = []string{"a link that corrupts packets: it would not hit all of them"}
-			verdict.Next = fmt.Sprintf("Check how %v computes the ICRC, and which node on the path "+
-				"rewrites a field that "+
-				"it covers, such as an address or a port.", g.address)
+			verdict.Next = fmt.Sprintf("Check how %v computes the ICRC, and which node on the path rewrites a field "+
+				"that it covers, such as an address or a port.", g.address)
 		}
 		v.addVerdict(verdict, g.flows)
 	}
 }
 
-// findNotCaptured finds packets that the receiver acknowledged and that were not captured.
+// findNotCaptured finds packets that receivers acknowledged and that were not captured. The capture is their
+// one cause.
 func findNotCaptured(v *view) {
-	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool { return f.PSN.Unseen > 0 }) {
-		gaps := sumSigns(g.flows, flows.SignGap)
-		if gaps.Count == 0 { // only the last packets of the flow
-			gaps = sumSigns(g.flows, flows.SignAnswer)
-		}
-		var unseen uint64
-		for _, f := range g.flows {
+	var all []*flows.Flow
+	var unseen uint64
+	for _, f := range v.flows {
+		if f.PSN.Unseen > 0 {
+			all = append(all, f)
 			unseen += f.PSN.Unseen
 		}
-		v.addVerdict(Verdict{
-			Cause: CauseNotCaptured, Since: gaps.Since, Until: gaps.Until,
-			Text: fmt.Sprintf("%v acknowledged %s that were not captured, from %s on: the capture lost them, not the "+
-				"network.", g.address, formatCount(unseen, "packet"), formatStart(gaps)),
-			Next:   "Reduce the load of the capture: only headers (-s), a filter, a faster disk.",
-			Frames: limitFrames([]Frame{{gaps.First, "after the first gap"}, {gaps.Last, "after the last gap"}}),
-			Filter: joinAnd(filterHosts(g.flows), filterFrames(gaps)),
-		}, g.flows)
 	}
+	if len(all) == 0 {
+		return
+	}
+	gaps := sumSigns(all, flows.SignGap)
+	if gaps.Count == 0 { // only the last packets of the flows
+		gaps = sumSigns(all, flows.SignAnswer)
+	}
+	receivers := addressesOf(all, destinationOf)
+	v.addVerdict(Verdict{
+		Cause: CauseNotCaptured, Joined: len(receivers), Since: gaps.Since, Until: gaps.Until,
+		Excluded: []string{"loss in the network: the receivers acknowledged these packets"},
+		Text: fmt.Sprintf("%s to %s acknowledged but not captured, from %s on: the capture lost them, not the network.",
+			formatCount(unseen, "packet"), formatList(receivers, 3)+wasOrWere(unseen), formatStart(gaps)),
+		Next: "Reduce the load of the capture: only headers (-s), a filter, a faster disk. If only some flows have " +
+			"gaps, a part of their packets takes a path that the capture does not see.",
+		Frames: limitFrames([]Frame{{gaps.First, "after the first gap"}, {gaps.Last, "after the last gap"}}),
+		Filter: joinAnd(filterHosts(all), filterFrames(gaps)),
+	}, all)
 }
 
 // findTrimmed finds packets that a switch shortened to their headers instead of dropping them.

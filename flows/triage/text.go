@@ -26,13 +26,16 @@ func formatShare(part, whole uint64) string {
 	return fmt.Sprintf("%.2g %%", percent)
 }
 
-// formatDuration rounds a duration to three digits.
-func formatDuration(d time.Duration) string {
+// formatDuration returns a duration with three digits.
+func formatDuration(d time.Duration) string { return roundDuration(d).String() }
+
+// roundDuration rounds a duration to three digits.
+func roundDuration(d time.Duration) time.Duration {
 	unit := time.Nanosecond
 	for d >= 1000*unit {
 		unit *= 10
 	}
-	return d.Round(unit).String()
+	return d.Round(unit)
 }
 
 // formatStart returns the first frame of a sign and its time.

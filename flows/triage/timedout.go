@@ -34,34 +34,82 @@ func longestWait(f *flows.Flow) time.Duration { return max(f.Evidence.MaxTimeout
 // describeTimeouts returns the verdict about a sender with an expired retransmission timer.
 func describeTimeouts(g *group) Verdict {
 	retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
-	var longest time.Duration
 	var covered, spurious uint64
 	for _, f := range g.flows {
-		longest = max(longest, longestWait(f))
 		covered += f.Evidence.AlreadyAcknowledged
 		spurious += f.Causes.Spurious
 	}
-	reason := "None of these had been acknowledged: they were lost, or their ACKs were lost before this point."
+	receivers := formatList(addressesOf(g.flows, destinationOf), 3)
+	timer := "the Local ACK Timeout of " + g.address.String()
+	shortest, longest := waitsOf(g.flows)
+	rtt := typicalRoundTrip(g.flows)
+	isShort := rtt > 0 && shortest <= 2*rtt // compared with round trips
+	var reason, next string
+	var suspects, excluded []string
 	switch {
-	case spurious == retransmitted.Count:
-		reason = "The requests were answered as often as they were sent, so nothing was lost: the timer is shorter " +
-			"than " +
-			"the round trip."
-	case covered*2 >= retransmitted.Count:
-		reason = fmt.Sprintf("Of these, %d had been acknowledged before: the ACKs were lost on their way to the "+
-			"sender, or the timer is too short.", covered)
-	case covered > 0:
-		reason = fmt.Sprintf("Of these, %d had been acknowledged before, the others not.", covered)
+	case covered*2 >= retransmitted.Count && !isShort:
+		reason = fmt.Sprintf("The answers to %d of these had passed this capture point before, so they were lost "+
+			"between it and %v.", covered, g.address)
+		next = fmt.Sprintf("Look for drops between this capture point and %v, in this direction.", g.address)
+		suspects = []string{"the path from this capture point to " + g.address.String(), timer}
+		excluded = []string{"loss of the requests: they were answered"}
+	case spurious == retransmitted.Count && !isShort:
+		reason = "The receiver answered each copy, so no request was lost; the first answers were lost before this " +
+			"capture point."
+		next = fmt.Sprintf("Look for drops on the way of the answers, from %s to this capture point.", receivers)
+		suspects = []string{"the path of the answers from " + receivers, timer}
+		excluded = []string{"loss of the requests: each copy was answered"}
+	case covered*2 >= retransmitted.Count || spurious == retransmitted.Count:
+		reason = fmt.Sprintf("The receiver answered each copy, and nothing was lost: the timer is too short for "+
+			"round trips of %s.", formatDuration(rtt))
+		next = "Raise the Local ACK Timeout of these queue pairs (4.096 µs times a power of two), or find out why " +
+			"round trips are so long."
+		suspects = []string{timer, "a queue that makes round trips long"}
+		excluded = []string{"loss: each copy was answered"}
+	default:
+		reason = "These requests passed this capture point without an answer: they were lost after it, or their " +
+			"answers before they came back to it."
+		if covered > 0 {
+			reason = fmt.Sprintf("The answers to %d of these had passed this capture point before; to the others "+
+				"there was none.", covered)
+		}
+		next = fmt.Sprintf("Look for drops between this capture point and %s, in both directions: if the last "+
+			"packet of a message is lost, the receiver sends no NAK.", receivers)
+		suspects = []string{"the path between this capture point and " + receivers, "the path of the answers"}
 	}
 	return Verdict{
 		Cause: CauseTimedOut, Since: retransmitted.Since, Until: retransmitted.Until,
-		Text: fmt.Sprintf("The retransmission timer of %v expired, after %s at most, and it retransmitted %s, "+
-			"from %s on. %s",
-			g.address, formatDuration(longest), formatCount(retransmitted.Count, "packet"),
-			formatStart(retransmitted), reason),
-		Next: "If the last packet of a message is lost, there is no gap and no NAK: look for drops on the path, " +
-			"and for ACKs dropped on the way back.",
+		Suspects: suspects, Excluded: excluded,
+		Text: fmt.Sprintf("The retransmission timer of %v expired: it waited %s for an answer, and then "+
+			"retransmitted %s to %s, from %s on. %s", g.address, formatRange([]time.Duration{shortest, longest}),
+			formatCount(retransmitted.Count, "packet"), receivers, formatStart(retransmitted), reason),
+		Next:   next,
 		Frames: evidenceFrames(g.flows, flows.SignAfterTimeout),
 		Filter: joinAnd(filterHosts(g.flows), filterFrames(retransmitted)),
 	}
+}
+
+// waitsOf returns the shortest and the longest time for which the senders of flows waited for an answer, rounded.
+func waitsOf(all []*flows.Flow) (shortest, longest time.Duration) {
+	for _, f := range all {
+		least, most := f.Evidence.MinTimeout, longestWait(f)
+		if f.Evidence.MaxWait > f.Evidence.MaxTimeout { // it was never silent for as long as its timer runs
+			least = most
+		}
+		if longest == 0 || least < shortest {
+			shortest = least
+		}
+		longest = max(longest, most)
+	}
+	return roundDuration(shortest), roundDuration(longest)
+}
+
+// typicalRoundTrip returns the longest median of the round trip times of flows, or 0 if none is known.
+func typicalRoundTrip(all []*flows.Flow) (longest time.Duration) {
+	for _, f := range all {
+		if f.RTT != nil {
+			longest = max(longest, f.RTT.Percentile(0.5))
+		}
+	}
+	return longest
 }

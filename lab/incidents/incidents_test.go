@@ -75,7 +75,7 @@ var makers = []maker{
 	{cause: triage.CauseIncast, lab: manyToOne},
 	{cause: triage.CauseOnePath, lab: collision},
 	{cause: triage.CauseCNPMissing, wire: unanswered},
-	{cause: triage.CauseCNPMissing, wire: answersNotCaptured},
+	{cause: triage.CauseCongested, wire: answersNotCaptured},
 	{cause: triage.CauseCNPUnheeded, lab: unheedingSenders},
 	{cause: triage.CauseCNPUnheeded, wire: unheedingSender},
 	{cause: triage.CauseNotECNCapable, wire: withoutECN},
@@ -201,7 +201,7 @@ func answersNotCaptured(s *setting, w *wire, t truth) {
 	c.mark = sometimes(w, choose(s, []float64{0.02, 0.05, 0.1, 0.2, 0.4}, []float64{0.03, 0.15, 0.7}))
 	c.oneWay, c.cnp = true, s.IntN(2) == 0
 	c.start()
-	t.add(triage.CauseCNPMissing)
+	t.add(triage.CauseCongested)
 }
 
 func unheedingSender(s *setting, w *wire, t truth) {

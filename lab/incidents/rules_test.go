@@ -283,7 +283,7 @@ func makeIncident(n int, judged bool) incident {
 	}
 	s := &setting{rand.New(rand.NewPCG(seed, uint64(n))), judged}
 	w := newWire(s.Uint64())
-	in := incident{name: "quiet", truth: truth{}}
+	in := incident{name: "quiet", truth: truth{}, also: truth{}}
 	var chosen []maker
 	switch {
 	case n < faultless:
@@ -498,7 +498,8 @@ func TestConfusion(t *testing.T) {
 	}
 	rows += fmt.Sprintf("| all | %d | %d | %d | %d | %d | %d |\n", sum.total, sum.right, sum.wrong, sum.doubles,
 		sum.healthy, sum.alarms)
-	requireDocumented(t, "| generator | incidents | correct | innocent party named | with two causes | healthy | "+
+	requireDocumented(t, "confusion", "| generator | incidents | correct | innocent party named | with two causes | "+
+		"healthy | "+
 		"false alarms |\n|---|--:|--:|--:|--:|--:|--:|\n"+rows+"\n"+confusion(counts))
 }
 
@@ -561,10 +562,10 @@ func confusion(counts map[[2]string]int) string {
 	return b
 }
 
-// requireDocumented compares docs/triage.md with the table, or writes it.
-func requireDocumented(t *testing.T, text string) {
+// requireDocumented compares docs/triage.md with the table of this name, or writes it.
+func requireDocumented(t *testing.T, name, text string) {
 	t.Helper()
-	const begin, end = "<!-- the table -->\n", "<!-- its end -->\n"
+	begin, end := "<!-- table: "+name+" -->\n", "<!-- end of "+name+" -->\n"
 	path := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "triage.md")
 	doc := wiretest.Must(os.ReadFile(path))(t)
 	before, rest, ok := strings.Cut(string(doc), begin)
@@ -575,7 +576,7 @@ func requireDocumented(t *testing.T, text string) {
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+text+end+after), 0o644))
 		return
 	}
-	require.Equal(t, text, is, "go test -run TestConfusion ./incidents -update, in lab")
+	require.Equal(t, text, is, "go test -run %s ./incidents -update, in lab", t.Name())
 }
 
 // requireEvidence checks that each verdict names frames of the capture, and that they are the claimed evidence.

@@ -533,6 +533,7 @@ func (e *editor) denseCNPs(t truth) []frame {
 			qp = 0x77
 		}
 		if n++; n > 20 && n%5 == 0 {
+			e.events[triage.CauseCongested.String()]++
 			c.add(f.at+2*time.Microsecond, c.answerTo(b, qp, 0x81, 0))
 		}
 	}
@@ -599,6 +600,7 @@ func (e *editor) closeCNPs(t truth) []frame {
 			continue
 		}
 		if n++; n > 100 && n <= 110 {
+			e.events[triage.CauseCongested.String()]++
 			setECN(b, 3)
 			for i := range 3 {
 				c.add(f.at+time.Duration(10+i)*time.Microsecond, c.answerTo(b, of[realQP(b)], 0x81, 0))

@@ -202,7 +202,11 @@ func (a *accountant) printSnapshot(all *flows.Snapshot, during *intervalLine) er
 		}
 		writeCSV(a.csv, s, during)
 	case "prometheus":
-		a.out.Write(appendPrometheus(nil, s))
+		b := appendPrometheus(nil, s)
+		if a.explains && !a.crowded {
+			b = appendFindings(b, a.verdicts)
+		}
+		a.out.Write(b)
 	default:
 		table := a.human.appendTable(nil, s)
 		if during != nil && len(table) > 0 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,11 +74,64 @@ func TestExplainChosen(t *testing.T) {
 	path, _ := made(t, 6, traffic.Options{Connections: 40})
 	_, out, _ = run(t, nil, "-explain", "-max-flows", "16", path)
 	require.True(t, strings.HasPrefix(out, "no explanations, because the table was full"), out)
-	for _, other := range []string{"-csv", "-prometheus", "-shard=0/2"} {
+	for _, other := range []string{"-csv", "-shard=0/2"} {
 		_, stderr, status := explainedOf(t, "-explain", other, "rxe-perf4.pcap")
 		require.Equal(t, 2, status)
 		require.Contains(t, stderr, "-explain: cannot be combined with")
 	}
+}
+
+// The findings are the same as JSON, as text, on the page, in top, as metrics and for rules.
+func TestFindingsAgree(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.html")
+	for _, name := range []string{"real/write4-red-ect.eth1.pcap.gz", "real/s4-rnr.eth0.pcap.gz", "rxe-verbs6.pcap",
+		"real/send4-reorder.eth1.pcap.gz", "rxe-perf4.pcap"} {
+		t.Run(name, func(t *testing.T) {
+			out, _, _ := explainedOf(t, "-json", "-explain", name)
+			var all []verdictLine
+			for line := range strings.Lines(out) {
+				var v verdictLine
+				require.NoError(t, json.Unmarshal([]byte(line), &v))
+				if v.Verdict {
+					all = append(all, v)
+				}
+			}
+			text, _, _ := explainedOf(t, "-explain", "-html", page, name)
+			text = strings.Join(strings.Fields(text), " ")
+			html := string(wiretest.Must(os.ReadFile(page))(t))
+			_, screen, _ := top(t, nil, "-once", "-interval", "1h", wiretest.Path(t, name))
+			metrics, _, _ := explainedOf(t, "-prometheus", "-explain", name)
+			samples := exposition(t, metrics)
+			want := map[string]float64{}
+			for _, v := range all {
+				require.Contains(t, text, v.Text)
+				require.Contains(t, html, template.HTMLEscapeString(v.Text))
+				require.Contains(t, screen, "verdict: "+v.Cause)
+				want[causeName(causeOf(t, v.Cause))]++
+			}
+			for _, c := range triage.Causes() {
+				severity, n := "problem", causeName(c)
+				if c.IsSymptom() {
+					severity = "symptom"
+				}
+				require.Equal(t, want[n], samples[fmt.Sprintf("rocecn_findings cause=%q severity=%q", n, severity)], n)
+				_, _, status := explainedOf(t, "-check", "cause."+n+"=0", name)
+				require.Equal(t, want[n] > 0, status == 3, n)
+			}
+		})
+	}
+}
+
+// causeOf returns the cause with a name.
+func causeOf(t *testing.T, name string) triage.Cause {
+	t.Helper()
+	for _, c := range triage.Causes() {
+		if c.String() == name {
+			return c
+		}
+	}
+	t.Fatal(name)
+	return 0
 }
 
 // The page knows the verdicts without the flag, and shows them nowhere else.

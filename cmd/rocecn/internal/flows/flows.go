@@ -141,8 +141,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	case len(o.hosts) > 0 && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.interval > 0 ||
 		o.table.Shards > 1):
 		err = errors.New("-host: cannot be combined with -compare, -csv, -prometheus, -interval or -shard")
-	case o.explains && (o.twoPoint || o.form == "csv" || o.form == "prometheus" || o.table.Shards > 1):
-		err = errors.New("-explain: cannot be combined with -compare, -csv, -prometheus or -shard")
+	case o.explains && (o.twoPoint || o.form == "csv" || o.table.Shards > 1):
+		err = errors.New("-explain: cannot be combined with -compare, -csv or -shard")
 	case o.all && !o.explains:
 		err = errors.New("-all: want -explain as well")
 	case needFindings(o.rules) && o.table.Shards > 1:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 )
 
 // A family is a metric of Prometheus: counters end in _total, units are seconds
@@ -174,5 +175,25 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 	text.Family("rocecn_unlearned_packets_total",
 		"Packets that were not used to learn queue pairs because the tables were full.")
 	text.Sample(float64(s.Stats.Unlearned))
+	return text.Octets
+}
+
+// appendFindings appends the number of findings by cause, with 0 for causes without one.
+func appendFindings(b []byte, all []triage.Verdict) []byte {
+	text := prometheus.Text{Octets: b}
+	text.Family("rocecn_findings", "Findings of -explain by cause.")
+	for _, c := range triage.Causes() {
+		n := 0
+		for i := range all {
+			if all[i].Cause == c {
+				n++
+			}
+		}
+		severity := "problem"
+		if c.IsSymptom() {
+			severity = "symptom"
+		}
+		text.Sample(float64(n), "cause", causeName(c), "severity", severity)
+	}
 	return text.Octets
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/flows/triage"
 )
 
 // liveFlows is the default of -max-flows with -listen, for captures that run for days.
@@ -123,7 +124,11 @@ func (s *site) answerMetrics(ctx context.Context) (b []byte, err error) {
 	if err := s.askTable(ctx, func() { all, dropped = s.of.table.Snapshot(), s.reader.droppedPackets() }); err != nil {
 		return nil, err
 	}
-	return appendTotals(nil, all, dropped), nil
+	b = appendTotals(nil, all, dropped)
+	if s.of.options.table.Evidence && all.Evicted.Flows == 0 {
+		b = appendFindings(b, triage.Explain(all))
+	}
+	return b, nil
 }
 
 // answerJSON returns an array with the objects of -json, of the chosen flows in their order.

@@ -100,7 +100,7 @@ func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *once {
 		w.screens = 1
 	}
-	o.order, o.decoder.NoICRC, o.table.Evidence = orders["trouble"], true, true
+	o.order, o.table.Evidence = orders["trouble"], true
 	return w.run(ctx, o, stderr)
 }
 
