@@ -64,10 +64,21 @@
 // both directions of a connection together. [New] allocates all memory, 43 MB with the defaults and 632 bytes for each
 // further pair; with Config.Grow memory is allocated as needed.
 //
-// A full table evicts the pair that was used longest ago, first among those that no data has confirmed. It never evicts
-// a pair that is given, or is confirmed and in use. If Config.MaxOpen flows have votes but no pair yet, another flow is
-// learned only when one of them gets its pair or is idle, or instead of a random one, once in about 256 packets;
-// Stats.Unlearned counts the other packets and these evictions.
+// A full table evicts the first of these pairs:
+//
+//   - a pair of a domain that has more pairs than the domain of the new one
+//   - a pair between prefixes (/64, or /24 of IPv4) that both have more than a quarter of the domain's pairs, unless
+//     those of the new one have, too. If data has confirmed it, data must also have confirmed the new one
+//   - the pair that was used longest ago of those that no data has confirmed, except for pairs that were announced
+//     while the table was less than half full
+//   - the pair that was used longest ago, if it is idle or, for a pair that data has confirmed, silent for a second
+//
+// It never evicts a pair that is given. So a flood of forged connections harms only its own domain, or only its own
+// prefixes. The tables of CM exchanges and of flows without a pair have the same shares.
+//
+// If Config.MaxOpen flows of the same share have votes but no pair yet, another flow is learned only when one of them
+// gets its pair or is idle, or instead of a random one, once in about 256 packets; Stats.Unlearned counts the other
+// packets and these evictions.
 //
 // A Map is not safe for concurrent use: use one for each core.
 //

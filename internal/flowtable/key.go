@@ -50,14 +50,6 @@ func (k *Key) FlowKey() rocev2.FlowKey {
 	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}
 }
 
-// SourcePrefix returns the prefix of the source: /64 of an IPv6 address, /24 of an IPv4 address.
-func (k *Key) SourcePrefix() (high, low uint64) {
-	if k.QP&SrcIPv4 != 0 {
-		return 0, binary.BigEndian.Uint64(k.Src[8:]) &^ 0xFF
-	}
-	return binary.BigEndian.Uint64(k.Src[:]), 1
-}
-
 // DestQP returns the queue pair.
 func (k *Key) DestQP() uint32 { return k.QP & MaxQP }
 

@@ -41,4 +41,5 @@
 //   - If the first packets of a flow's sender are READ responses, the first request begins a lifetime that is unsure:
 //     the sender of the requests is unknown until an answer comes, and two successive requests elsewhere begin the
 //     lifetime again. The sender of the responses stays known.
+//   - A full table evicts pairs of domains and prefixes with more than their share first: see victim.
 package qplearn

@@ -35,6 +35,7 @@ type Entry struct {
 	overlaps  bool // the lifetime had reached rivalPSN when that was announced
 	shared    bool // a CM exchange names another sender, and a first PSN in the lifetime of the other direction
 	voted     bool // votes for another pair have been counted
+	kept      bool // among the settled pairs although no data has confirmed it: see keeps
 }
 
 // now returns the moment of the last packet.
@@ -43,12 +44,17 @@ func (m *Map) now() int32 { return moment(m.clock.ticks) }
 // The lists of the table of pairs.
 const (
 	unsettled = 0 // not confirmed by data
-	settled   = 1 // confirmed by data, or given
+	settled   = 1 // confirmed by data, given, or kept
 )
+
+// keeps reports whether an announced pair is kept as if data had confirmed it, until the table is needed for pairs that
+// data has confirmed: the table was less than half full when it came. So no flood of forged exchanges evicts the pairs
+// announced before.
+func (m *Map) keeps() bool { return m.pairs.Len() < m.cfg.MaxPairs/2 }
 
 // list returns the list that a pair is in.
 func (e *Entry) list() uint32 {
-	if e.confirmed != 0 {
+	if e.confirmed != 0 || e.kept {
 		return settled
 	}
 	return unsettled
@@ -111,9 +117,15 @@ func (m *Map) quiet(e *Entry) bool {
 	return mate == nil || mate.silent(m.now())
 }
 
+// hash returns the hash of a flow, the same for all tables.
+func (m *Map) hash(k *key) uint64 { return k.Hash(m.pairs.Seed) }
+
 // find returns the pair of a flow if it is not idle, and forgets one that is, in both directions.
-func (m *Map) find(k *key) *Entry {
-	e := m.pairs.find(k)
+func (m *Map) find(k *key) *Entry { return m.findHashed(k, m.hash(k)) }
+
+// findHashed is find for a key with this hash.
+func (m *Map) findHashed(k *key, hash uint64) *Entry {
+	e, _ := m.pairs.Find(k, hash)
 	if e != nil && m.idle(e) {
 		m.stats.Expired += m.remove(e)
 		return nil
@@ -246,6 +258,8 @@ func (m *Map) strays(l, back *link) bool {
 // other queue pairs, except given ones.
 func (m *Map) connect(forth, back link, list uint32) {
 	forth.pair.stray, back.pair.stray = m.strays(&forth, &back), m.strays(&back, &forth)
+	forth.pair.kept = list == unsettled && m.keeps()
+	back.pair.kept = forth.pair.kept
 	for _, l := range [...]*link{&forth, &back} {
 		if l.slot != 0 {
 			if e := m.findIn(&l.key, l.slot); e != nil {
@@ -315,18 +329,14 @@ func (m *Map) install(e *Entry, l *link, list uint32) {
 	if list == settled {
 		e.confirmed = m.now()
 	}
-	m.pairs.Renew(e.id, list)
+	m.pairs.Renew(e.id, e.list())
 }
 
-// makePair returns a new pair in a list. In a full table it evicts the oldest pair
-// that no data has confirmed or else, see oldestSettled, one that is not in use; it
-// returns nil if there is none. So a flood of new flows displaces no pair in use.
+// makePair returns a new pair in a list. In a full table it evicts another one: see victim. It returns nil if there is
+// none.
 func (m *Map) makePair(k *key, list uint32) *Entry {
 	if m.pairs.Full() {
-		victim := m.pairs.Oldest(unsettled)
-		if victim == 0 {
-			victim = m.oldestSettled(list)
-		}
+		victim := m.victim(k, list)
 		if victim == 0 {
 			m.stats.Full++
 			return nil
@@ -339,6 +349,46 @@ func (m *Map) makePair(k *key, list uint32) *Entry {
 	return e
 }
 
+// victim returns the pair of a full table to evict for a new one in a list, 0 if there is none. The first of these is
+// evicted:
+//
+//  1. a pair of a domain that has more pairs, or an unsettled pair of prefixes with more than their share; for a
+//     settled pair also a settled one of such prefixes: see [flowtable.Shares.Compare]
+//  2. the oldest unsettled pair
+//  3. the oldest settled pair if it is idle or, for a settled one, silent
+//
+// 2 and 3 spare pairs of domains and prefixes that have less than the new one, unless they are idle. So a flood of new
+// flows displaces no pair in use, except of its own domain or prefixes.
+func (m *Map) victim(k *key, list uint32) uint32 {
+	spare := func(at uint32) bool {
+		e := m.pairs.Value(at)
+		return e.From == BasisGiven || m.pairs.compare(at, k) < 0 && !m.idle(e)
+	}
+	oldest := m.pairs.Victim(unsettled, looks, spare)
+	if oldest == 0 || m.pairs.compare(oldest, k) <= 0 {
+		if at := m.pairs.pick(k, m.random, func(at uint32) bool {
+			e := m.pairs.Value(at)
+			weaker := list == unsettled && e.list() == settled && m.pairs.Key(at).Domain == k.Domain
+			return e.From == BasisGiven || weaker
+		}); at != 0 {
+			return at
+		}
+	}
+	if oldest != 0 {
+		return oldest
+	}
+	if oldest = m.pairs.Victim(settled, looks, spare); oldest == 0 {
+		return 0
+	}
+	if e := m.pairs.Value(oldest); m.idle(e) || list == settled && m.unused(e, silence) {
+		return oldest
+	}
+	return 0
+}
+
+// looks is the number of the oldest pairs of a list of which one is evicted. Those that are spared become the newest.
+const looks = 8
+
 // remove forgets a pair that is idle or evicted, and that of the other direction unless that is
 // given, or in use and confirmed as e is not. It returns the number of forgotten pairs.
 func (m *Map) remove(e *Entry) (pairs uint64) {
@@ -349,18 +399,4 @@ func (m *Map) remove(e *Entry) (pairs uint64) {
 	}
 	m.pairs.Remove(e.id) // last, so that the next new pair has its id: see connect
 	return pairs + 1
-}
-
-// oldestSettled returns the settled pair to evict for a new one in a list: the oldest
-// if it is idle or, for a settled one, silent. It skips up to eight given pairs,
-// which become the newest.
-func (m *Map) oldestSettled(list uint32) uint32 {
-	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.Value(at).From == BasisGiven })
-	if at == 0 {
-		return 0
-	}
-	if e := m.pairs.Value(at); m.idle(e) || list == settled && m.unused(e, silence) {
-		return at
-	}
-	return 0
 }

@@ -246,11 +246,11 @@ func (m *Map) doubtOther(x *announcement, k *numbered) {
 	}
 }
 
-// announcement returns the slot of the exchange that announced this PSN as the
-// first of a flow; 0 if there is none, or none that is believed.
-func (m *Map) announcement(k *key, psn uint32) uint32 {
+// announcement returns the slot of the exchange that announced this PSN as the first of a flow, of which the key has
+// this hash; 0 if there is none, or none that is believed.
+func (m *Map) announcement(k *key, hash uint64, psn uint32) uint32 {
 	named := numbered{*k, psn}
-	a, at := m.announced.get(&named)
+	a, at := m.announced.Find(&named, hashNumber(hash, psn, m.announced.Seed))
 	if a == nil || a.doubt || m.past(a.seen) {
 		return 0
 	}

@@ -44,11 +44,12 @@ func New(cfg Config) *Map {
 		clock:     clock{ticks: 1 << 20},
 		random:    rand.NewPCG(0, 0),
 		pairs:     newTable[Entry](cfg.MaxPairs, cfg.Grow),
-		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
-		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
+		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow, true),
+		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow, false),
 		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
 		recent:    newRecent(max(entriesPerFlow*cfg.MaxOpen, minEntries), cfg.Seed, cfg.Grow),
 	}
+	m.open.Seed, m.announced.Seed = m.pairs.Seed, m.pairs.Seed // each key is hashed once
 	if cfg.Ports {
 		m.ports = newRecent(max(entriesPerFlow*cfg.MaxOpen, minEntries), cfg.Seed, cfg.Grow)
 	}

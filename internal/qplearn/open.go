@@ -1,6 +1,10 @@
 package qplearn
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"cmp"
+
+	"github.com/rocecn/rocecn/bth"
+)
 
 // An open flow has no pair yet, or has requests outside the lifetime of its pair. Votes
 // are counted in both directions, see ballots: a response from B to queue pair a is a
@@ -33,12 +37,14 @@ const (
 // openFlow returns the open flow of this key, nil if there is no room for it. It makes one if
 // needed, for which another one may make room: a pointer to that may not be kept across the call.
 // openBoth is for two.
-func (m *Map) openFlow(k *key) *open {
-	hash := k.Hash(m.open.Seed)
+func (m *Map) openFlow(k *key) *open { return m.openHashed(k, m.hash(k)) }
+
+// openHashed is openFlow for a key with this hash.
+func (m *Map) openHashed(k *key, hash uint64) *open {
 	f, id := m.open.Find(k, hash)
 	switch {
 	case f == nil:
-		if m.open.Full() && !m.evictOpen() {
+		if m.open.Full() && !m.evictOpen(k) {
 			m.stats.Unlearned++
 			return nil
 		}
@@ -55,19 +61,29 @@ func (m *Map) openFlow(k *key) *open {
 	return f
 }
 
-// evictOpen makes room in a full table of open flows, and reports whether it did. The flow without
-// votes that was used longest ago makes room. If all flows have votes, one that is idle does, or now
-// and then a random one: so neither do many flows that take turns evict one another before they have
-// enough votes, nor do flows that never get enough keep all others out.
-func (m *Map) evictOpen() bool {
+// evictOpen makes room in a full table of open flows, and reports whether it did. The first of these makes room:
+//
+//  1. the flow without votes that was used longest ago, except one of a domain or prefixes that have less than k
+//  2. a flow of a domain that has more flows, or of prefixes with more than their share
+//  3. a flow with votes that is idle
+//  4. now and then a random one
+//
+// So neither do many flows that take turns evict one another before they have enough votes, nor do flows that never get
+// enough keep all others out.
+func (m *Map) evictOpen(k *key) bool {
 	id := m.open.Oldest(noVotes)
+	if id != 0 && m.open.compare(id, k) < 0 {
+		id = m.open.Victim(noVotes, looks, func(id uint32) bool { return m.open.compare(id, k) < 0 })
+	}
 	if id == 0 {
-		id = m.open.Oldest(hasVotes)
+		id = m.open.pick(k, m.random, func(uint32) bool { return false })
+	}
+	if id == 0 {
+		id = cmp.Or(m.open.Oldest(hasVotes), m.open.Oldest(noVotes))
 		if n := m.random.Uint64(); !m.past(m.open.Value(id).seen) {
-			if n%waits != 0 {
+			if id = m.open.Pick(n / waits); n%waits != 0 || m.open.compare(id, k) < 0 {
 				return false
 			}
-			id = m.open.Pick(n / waits)
 			m.stats.Unlearned++
 		}
 	}
@@ -82,13 +98,17 @@ const waits = 256
 // openBoth returns the open flows of both directions for a vote. It returns nil if there is no room
 // for both, and for a queue pair that sends to itself.
 func (m *Map) openBoth(forth, back *key) (f, g *open) {
-	if f = m.openFlow(forth); f != nil {
-		g = m.openFlow(back)
+	if f = m.openFlow(forth); f == nil {
+		return nil, nil
+	}
+	list := f.list
+	m.listOpen(f, true) // so that it does not make room for the other
+	if g = m.openFlow(back); g == nil {
+		m.listOpen(f, list == hasVotes)
 	}
 	if g == nil || f == g { // the same flow, or one that has made room for the other
 		return nil, nil
 	}
-	m.listOpen(f, true)
 	m.listOpen(g, true)
 	return f, g
 }
@@ -143,68 +163,75 @@ func (f *open) another(psn uint32, now int32) bool {
 
 // observeRequest learns from a request that does not carry its source queue pair.
 func (m *Map) observeRequest(o *Observation, k *key) {
+	hash := m.hash(k)
+	e, paired := m.followLifetime(k, hash, o)
+	var f *open // with the request, if that is outside the lifetime of the flow's pair
 	var mtu uint16
-	if e := m.followLifetime(k, o); e != nil {
+	var succeeds bool
+	if e != nil {
 		if !o.asks() && !e.questioned() {
 			return // a settled pair needs no votes from every request
 		}
 		mtu = e.MTU
 	} else {
 		m.strayIn(k, allSlots)
-		mtu = m.followOpen(k, o)
+		if f, succeeds, mtu = m.followOpen(k, hash, o); !paired {
+			f = nil
+		}
 	}
 	t, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
-	if t == bth.TransportUC {
-		return // UC has no responses that could vote
+	if t != bth.TransportUC { // UC has no responses that could vote
+		flows, qp := m.recent.hash(k, t, 0), k.DestQP()
+		join := min(long/8, m.sinceContest()) // all requests of an entry are from after a contest, or from before it
+		neighbour := m.recent.add(flows, qp, o.PSN, now, long, join)
+		succeeds = succeeds || neighbour || f != nil && m.usedNextBlock(flows, qp, o.PSN)
+		if least, _ := o.psns(mtu); least > 1 { // a READ: the next request has the PSN after its last one
+			m.recent.add(flows, qp, (o.PSN+least-1)&psnMask, now, long, join)
+		}
+		if m.cfg.Ports {
+			m.ports.add(m.ports.hash(k, t, o.SrcPort), qp, o.PSN, now, long, join)
+		}
 	}
-	join := min(long/8, m.sinceContest()) // all requests of an entry are from after a contest, or from before it
-	m.recent.add(k, o.PSN, t, 0, now, long, join)
-	if least, _ := o.psns(mtu); least > 1 { // a READ: the next request has the PSN after its last one
-		m.recent.add(k, (o.PSN+least-1)&psnMask, t, 0, now, long, join)
-	}
-	if m.cfg.Ports {
-		m.ports.add(k, o.PSN, t, o.SrcPort, now, long, join)
+	if f != nil {
+		f.recordSuccessive(succeeds)
 	}
 }
 
-// followOpen records a request of a flow without a pair, or outside the lifetime of its
-// pair, and returns the path MTU, 0 if not known.
-func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
-	f := m.openFlow(k)
-	if f == nil {
-		return 0
+// followOpen records a request of a flow without a pair, or outside the lifetime of its pair. It returns the open flow,
+// or nil if there is no room or the request begins an announced connection; whether the request succeeds the flow's
+// last one of this kind; and the path MTU, 0 if not known.
+func (m *Map) followOpen(k *key, hash uint64, o *Observation) (f *open, succeeds bool, mtu uint16) {
+	if f = m.openHashed(k, hash); f == nil {
+		return nil, false, 0
 	}
-	m.recordSuccessive(k, f, o)
-	if named, start, run := m.begins(k, f, o); named != 0 {
+	if named, start, run := m.begins(k, hash, f, o); named != 0 {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, named, run, o) {
 			m.adopt(named, nil, 0)
-			if e := m.followLifetime(k, o); e != nil {
+			if e, _ := m.followLifetime(k, hash, o); e != nil {
 				e.lifetime.requests = max(e.lifetime.requests, run) // those before o were seen, too
-				return e.MTU
+				return nil, false, e.MTU
 			}
-			if f = m.openFlow(k); f == nil {
-				return 0
+			if f = m.openHashed(k, hash); f == nil {
+				return nil, false, 0
 			}
 		}
 	}
+	// A READ may succeed any request, as the number of its PSNs is not known.
+	d := distance(f.psn, o.PSN)
+	succeeds = f.passed && -late <= d && d <= late || o.Opcode.Operation() == bth.OpRDMAReadRequest
 	f.follow(o, m.now())
-	return f.mtu
+	return f, succeeds, f.mtu
 }
 
-// successiveWeight is the number of requests with guessed PSNs that outweigh one that may follow another request.
+// successiveWeight is the number of requests with guessed PSNs that outweigh one that may succeed another request.
 const successiveWeight = 64
 
-// recordSuccessive records whether a request outside the lifetime of its flow's pair may follow another such request.
-// If two do, they are those of another connection and not guesses. A READ may, as the number of its PSNs is not known.
-func (m *Map) recordSuccessive(k *key, f *open, o *Observation) {
-	if m.pairs.find(k) == nil {
-		return
-	}
-	t, d := o.Opcode.Transport(), distance(f.psn, o.PSN)
+// recordSuccessive records whether a request outside the lifetime of its flow's pair may succeed another such request.
+// If two do, they are those of another connection and not guesses.
+func (f *open) recordSuccessive(succeeds bool) {
 	switch {
-	case o.Opcode.Operation() == bth.OpRDMAReadRequest || f.passed && -late <= d && d <= late ||
-		m.used(k, o.PSN-1, t) || m.used(k, o.PSN+1, t):
+	case succeeds:
 		f.successive = min(f.successive, 1<<15) + successiveWeight
 	case f.successive > 0:
 		f.successive--
@@ -218,16 +245,16 @@ func (f *open) hasSuccessive() bool { return f.successive > successiveWeight }
 // none, and the first PSN. In a flood of exchanges, most of them forged, several requests in a row
 // are needed, as guessed PSNs do not hit several in a row; run is the number of such requests seen.
 // The capture may have lost some of them, but not two that are next to each other.
-func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run uint16) {
+func (m *Map) begins(k *key, hash uint64, f *open, o *Observation) (named, start uint32, run uint16) {
 	start = o.PSN
 	if m.unanswered < flood {
 		if d := distance(f.start, start); f.named && 0 < d && d <= late {
 			start = f.start
 		}
-		named = m.announcement(k, start)
+		named = m.announcement(k, hash, start)
 		for d := uint32(0); named == 0 && f.named && d < 4*inARow; d++ { // another exchange may be forged
 			start = (o.PSN - d) & psnMask
-			named = m.announcement(k, start)
+			named = m.announcement(k, hash, start)
 		}
 		return named, start, 1
 	}
@@ -242,7 +269,7 @@ func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run 
 			continue
 		}
 		run, missing = run+1, false
-		if named = m.announcement(k, start); named != 0 {
+		if named = m.announcement(k, hash, start); named != 0 {
 			return named, start, run
 		}
 		if !f.named {
@@ -310,22 +337,22 @@ func (m *Map) yields(e *Entry, run uint16) bool {
 // proven is the number of requests in a lifetime from which a connection takes the place of one that is silent.
 const proven = 16
 
-// followLifetime records a request of a flow in the pair of which the lifetime contains it, and returns this pair; nil
-// if there is none.
-func (m *Map) followLifetime(k *key, o *Observation) *Entry {
-	e := m.find(k)
-	if e != nil && m.followPair(e, o) {
-		return e
+// followLifetime records a request of a flow in the pair of which the lifetime contains it, and returns this pair, or
+// nil if there is none. It also reports whether the flow has a pair of its connection.
+func (m *Map) followLifetime(k *key, hash uint64, o *Observation) (follows *Entry, paired bool) {
+	e := m.findHashed(k, hash)
+	if paired = e != nil; paired && m.followPair(e, o) {
+		return e, true
 	}
 	beside := m.findIn(k, besideSlot)
 	if beside == nil || !m.followPair(beside, o) {
-		return nil
+		return nil, paired
 	}
 	if e == nil || beside.sure && beside.lifetime.requests >= proven && m.quiet(e) {
 		m.promote(beside, m.mate(beside))
-		return m.find(k)
+		return m.find(k), true
 	}
-	return beside
+	return beside, true
 }
 
 // recordAgreement records that the flow's last packet, a response or not, belongs to the connection of a pair.

@@ -63,12 +63,15 @@ func newRecent(entries int, seed uint64, grow bool) recent {
 	return recent{seed, flowtable.NewSets[requests](entries), 0}
 }
 
-// find returns an entry with the request of k's flow with this PSN, and its set. All flows between
-// the same addresses have the same one. The UDP source port is part of the hash; it is 0 where ports
-// do not count.
-func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (q requests, set *[ways]requests) {
-	h := k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)
-	h = hash.Mix(h^uint64(psn>>blockBits), r.seed|1)
+// hash returns the hash of all flows between k's addresses for find. The UDP source port is part of it; it is 0 where
+// ports do not count.
+func (r *recent) hash(k *key, t bth.Transport, port uint16) uint64 {
+	return k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)
+}
+
+// find returns an entry with the request of flows of a hash with this PSN, and its set.
+func (r *recent) find(flows uint64, psn uint32) (q requests, set *[ways]requests) {
+	h := hash.Mix(flows^uint64(psn>>blockBits), r.seed|1)
 	q = requests{block: block{uint16(h), uint16(h >> 16), uint16(h >> 32)}, psns: 1 << (psn & (1<<blockBits - 1))}
 	return q, r.setOf(q.block)
 }
@@ -79,22 +82,27 @@ func (r *recent) setOf(b block) *[ways]requests {
 	return set
 }
 
-// add remembers a request of k's flow. Requests longer ago than long expect no answer any more. A
-// request has the entry of one that was seen at most join ago, if that has one of the same block.
-func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long, join time.Duration) {
-	q, set := r.find(k, psn, t, port)
-	q.at, q.qp = now, octetsOf(k.DestQP())
+// add remembers a request to a queue pair, of flows of this hash, and reports whether the flow has used another PSN of
+// the same block recently. Requests longer ago than long expect no answer any more. A request has the entry of one that
+// was seen at most join ago, if that has one of the same block.
+func (r *recent) add(
+	flows uint64, qp, psn uint32, now int32, long, join time.Duration,
+) (neighbour bool) {
+	q, set := r.find(flows, psn)
+	q.at, q.qp = now, octetsOf(qp)
 	for {
 		victim, rivals := &set[0], 0
 		for i := range set {
 			w := &set[i]
-			same := w.psns != 0 && w.block == q.block
-			if same && w.qp == q.qp && within(join, w.at, now) {
-				w.at = now
-				w.psns |= q.psns
-				return
-			}
-			if same {
+			if w.psns != 0 && w.block == q.block {
+				if w.qp == q.qp {
+					neighbour = neighbour || w.psns&^q.psns != 0 && within(long, w.at, now)
+					if within(join, w.at, now) {
+						w.at = now
+						w.psns |= q.psns
+						return neighbour
+					}
+				}
 				rivals++
 			}
 			if w.psns == 0 || victim.psns != 0 && uint32(now-w.at) > uint32(now-victim.at) {
@@ -111,7 +119,7 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 		}
 		q.gone = victim.gone
 		*victim = q
-		return
+		return neighbour
 	}
 }
 
@@ -161,7 +169,7 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	qps [ways]uint32, n int, all bool,
 ) {
 	forth := k.Reversed(0)
-	q, set := r.find(&forth, psn, t, port)
+	q, set := r.find(r.hash(&forth, t, port), psn)
 	mark := q.mark()
 	all = true
 	for i := range set {
@@ -178,16 +186,30 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 
 // used reports whether a flow used a PSN so recently that an answer may still come.
 func (m *Map) used(k *key, psn uint32, t bth.Transport) bool {
-	return m.recent.has(k, psn&psnMask, t, m.now(), m.clock.answerTime())
+	return m.recent.has(m.recent.hash(k, t, 0), k.DestQP(), psn&psnMask, m.now(), m.clock.answerTime())
 }
 
-// has reports whether k's flow used a PSN at most long ago.
-func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
-	q, set := r.find(k, psn, t, 0)
-	qp := octetsOf(k.DestQP())
+// usedNextBlock reports whether a flow, of this hash of recent, used the PSN before or after this one recently, if that
+// is in another block.
+func (m *Map) usedNextBlock(flows uint64, qp, psn uint32) bool {
+	switch psn & (1<<blockBits - 1) {
+	case 0:
+		psn--
+	case 1<<blockBits - 1:
+		psn++
+	default:
+		return false
+	}
+	return m.recent.has(flows, qp, psn&psnMask, m.now(), m.clock.answerTime())
+}
+
+// has reports whether the flow to a queue pair used a PSN at most long ago.
+func (r *recent) has(flows uint64, qp, psn uint32, now int32, long time.Duration) bool {
+	q, set := r.find(flows, psn)
+	q.qp = octetsOf(qp)
 	for i := range set {
 		w := &set[i]
-		if w.block == q.block && w.psns&q.psns != 0 && w.qp == qp && within(long, w.at, now) {
+		if w.block == q.block && w.psns&q.psns != 0 && w.qp == q.qp && within(long, w.at, now) {
 			return true
 		}
 	}

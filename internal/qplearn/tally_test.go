@@ -148,7 +148,9 @@ func TestReplaced(t *testing.T) {
 		_, n, all := r.users(flow(99), psn, bth.TransportRC, 0, now, time.Second)
 		return n, all
 	}
-	add := func(qp, psn uint32, now int32) { r.add(flow(qp), psn, bth.TransportRC, 0, now, time.Second, 0) }
+	add := func(qp, psn uint32, now int32) {
+		r.add(r.hash(flow(qp), bth.TransportRC, 0), qp, psn, now, time.Second, 0)
+	}
 	check := func(psn uint32, now int32, n int, all bool) {
 		t.Helper()
 		gotN, gotAll := users(psn, now)
@@ -188,10 +190,11 @@ func TestReplaced(t *testing.T) {
 // In a full set the request of longest ago makes room.
 func TestOldestRequestGoes(t *testing.T) {
 	r, k := newRecent(ways, 1, false), key{QP: 17}
+	flows := r.hash(&k, bth.TransportRC, 0)
 	for psn := range uint32(20) {
-		r.add(&k, psn, bth.TransportRC, 0, int32(psn), time.Second, 0)
+		r.add(flows, k.QP, psn, int32(psn), time.Second, 0)
 		for old := range psn + 1 {
-			has := r.has(&k, old, bth.TransportRC, int32(psn), time.Second)
+			has := r.has(flows, k.QP, old, int32(psn), time.Second)
 			require.Equal(t, psn-old < ways, has, "%d, %d", psn, old)
 		}
 	}

@@ -460,11 +460,12 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 	if !f.named {
 		return 0
 	}
+	hash := m.hash(k)
 	if d := distance(f.start, psn); f.begun && 0 <= d && d <= stride {
-		return m.announcement(k, f.start)
+		return m.announcement(k, hash, f.start)
 	}
 	for d := range uint32(late) {
-		if at := m.announcement(k, (psn-d)&psnMask); at != 0 {
+		if at := m.announcement(k, hash, (psn-d)&psnMask); at != 0 {
 			return at
 		}
 	}

@@ -146,7 +146,7 @@ type Role struct {
 	table    table
 	labels   labels
 	learned  learned
-	shares   role.Shares // of the table in use
+	shares   flowtable.Shares // of the table in use
 	intake   role.Intake
 	pace     role.Pace
 	counters node.Counters
@@ -301,7 +301,7 @@ func (pe *Role) evictFlow(k *flowtable.Key, hash uint64, now int64) {
 		return
 	}
 	victim := uint32(0)
-	for n := range uint64(role.Looks) {
+	for n := range uint64(flowtable.Looks) {
 		i := pe.table.Pick(hash>>7 + n*0x9E3779B97F4A7C15>>11)
 		if (victim == 0 || pe.table.Value(i).seen < pe.table.Value(victim).seen) &&
 			pe.shares.MayEvict(pe.table.Key(i), k, pe.memory.Seed()) {

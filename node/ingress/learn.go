@@ -146,7 +146,7 @@ func (pe *Role) removeLabel(i uint32) {
 // evictLabel makes space for the label of a flow in a full table, as evictFlow does.
 func (pe *Role) evictLabel(k *flowtable.Key, hash uint64) {
 	victim := uint32(0)
-	for n := range uint64(role.Looks) {
+	for n := range uint64(flowtable.Looks) {
 		i := pe.learned.Pick(hash>>7 + n*0x9E3779B97F4A7C15>>11)
 		if (victim == 0 || pe.learned.Value(i).seen < pe.learned.Value(victim).seen) &&
 			pe.shares.MayEvict(&pe.learned.Value(i).flow, k, pe.memory.Seed()) {

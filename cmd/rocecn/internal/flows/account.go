@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -66,13 +67,13 @@ func (a *accountant) countPacket(p *flows.Packet, frame uint64, t time.Time) err
 	return nil
 }
 
-// countDatagram counts the packets that a switch reports as discarded in a datagram of sFlow.
-func (a *accountant) countDatagram(b []byte, t time.Time) {
+// countDatagram counts the packets that a switch reports as discarded in a datagram of sFlow from an address.
+func (a *accountant) countDatagram(b []byte, from netip.Addr, t time.Time) {
 	if a.drops == nil {
 		a.drops = newCollector(a.options)
 		a.drops.decoder.NoICRC, a.drops.into = true, a.table
 	}
-	a.drops.countSamples(b, t)
+	a.drops.countSamples(b, from, t)
 }
 
 // stepBack is the maximum age of a packet that still belongs to the present interval: the queues of an interface are

@@ -96,7 +96,7 @@ func TestSFlowDiscarded(t *testing.T) {
 	c.explains = true
 	count := func(b []byte) {
 		t.Helper()
-		require.NoError(t, c.countDatagram(b, time.Unix(100, int64(m.number)*1000)))
+		require.NoError(t, c.countDatagram(b, netip.Addr{}, time.Unix(100, int64(m.number)*1000)))
 	}
 	for range 12 {
 		count(m.discarded(259, 5, flowRecord(1036, words(3)...), flowRecord(1040, words(500_000)...)))
@@ -153,7 +153,7 @@ func TestSFlowDiscarded(t *testing.T) {
 func TestSFlowOnlyDiscarded(t *testing.T) {
 	m := newSampleMaker(t)
 	c := collected(t)
-	require.NoError(t, c.countDatagram(m.discarded(260, 0), time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(m.discarded(260, 0), netip.Addr{}, time.Unix(100, 0)))
 	c.choice.trouble = true
 	all := printed(t, c)
 	require.Len(t, all, 3)
@@ -168,8 +168,8 @@ func TestSFlowNames(t *testing.T) {
 	m := newSampleMaker(t)
 	c := collected(t)
 	for n := range uint32(100) {
-		require.NoError(t, c.countDatagram(m.discarded(1000+n, 0), time.Unix(100, 0)))
-		require.NoError(t, c.countDatagram(m.datagram(1<<12|n), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(m.discarded(1000+n, 0), netip.Addr{}, time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(m.datagram(1<<12|n), netip.Addr{}, time.Unix(100, 0)))
 	}
 	require.Len(t, c.discarded, maxReasons+1)
 	require.EqualValues(t, 100-maxReasons, c.discarded["other"])

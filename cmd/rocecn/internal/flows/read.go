@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type reader struct {
 	ended time.Time // the latest packet of the last file
 
 	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
-	datagram func(b []byte, t time.Time)                            // is given each datagram of sFlow, or nil
+	datagram func(b []byte, from netip.Addr, t time.Time)           // is given each datagram of sFlow, or nil
 	progress func(octets, size int64)                               // called with the octets read so far, or nil
 	idle     func(d time.Duration) error                            // nil, or told that nothing came for so long
 	asks     chan func()                                            // functions to call between packets
@@ -107,7 +108,7 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 			}
 		}
 		for _, d := range b.datagrams {
-			r.datagram(d.data, d.time)
+			r.datagram(d.data, d.from, d.time)
 		}
 		if r.progress != nil {
 			r.progress(b.octets, in.Size)
@@ -154,6 +155,7 @@ type record struct {
 // A datagram is the data of an sFlow datagram.
 type datagram struct {
 	data []byte
+	from netip.Addr
 	time time.Time
 }
 
@@ -291,7 +293,7 @@ func (s *source) decodeBatches(b *batch, d *flows.Decoder) {
 		}
 		var u rocev2.Datagram
 		if f.Decode(r.data, r.options); f.Inner().Datagram(&u, sflow.Port) == nil {
-			b.datagrams = append(b.datagrams, datagram{bytes.Clone(u.Data), r.time})
+			b.datagrams = append(b.datagrams, datagram{bytes.Clone(u.Data), u.Src, r.time})
 		}
 	}
 	s.unuse(b.block)

@@ -39,7 +39,8 @@ type collector struct {
 	out     *bufio.Writer
 
 	agents  map[agentKey]*agent
-	cleared time.Time // last removal of silent agents
+	sources map[netip.Prefix]*sflowSource // sources of the agents
+	cleared time.Time                     // last removal of silent agents
 	counts  sflowCounts
 
 	discarded map[string]uint64 // discarded packets by reason
@@ -59,6 +60,22 @@ type agent struct {
 	recent       [64]uint64 // hashes of the last datagrams, by the end of their numbers
 	points       map[flows.SamplePoint]*dataSource
 	last         time.Time // of the last datagram
+	source       netip.Prefix
+	sampled      bool // a sample of it was counted
+}
+
+// An sflowSource has the numbers of agents and points of the datagrams from a prefix, /64 or /24. If a table is full,
+// prefixes with more than a quarter of it make room.
+type sflowSource struct{ agents, points int }
+
+// sourcePrefix returns the prefix of a source of datagrams.
+func sourcePrefix(a netip.Addr) netip.Prefix {
+	bits := 64
+	if a.Is4() {
+		bits = 24
+	}
+	p, _ := a.Prefix(bits) // the zero Prefix if there is no address
+	return p
 }
 
 // A dataSource is the state for one data source of an agent, a sampling point.
@@ -150,7 +167,8 @@ func (o *options) collectSamples(ctx context.Context, stdout, stderr io.Writer) 
 
 func newCollector(o *options) *collector {
 	return &collector{options: o, decoder: o.decoder, agents: map[agentKey]*agent{},
-		counts: sflowCounts{Sampled: true, Total: true}, discarded: map[string]uint64{}}
+		sources: map[netip.Prefix]*sflowSource{},
+		counts:  sflowCounts{Sampled: true, Total: true}, discarded: map[string]uint64{}}
 }
 
 // receiveDatagrams counts the datagrams to a socket, until an interrupt.
@@ -181,7 +199,7 @@ func (c *collector) receiveDatagrams(ctx context.Context, stderr io.Writer) erro
 		for i := range packets {
 			var d rocev2.Datagram
 			if d.DecodeIP(packets[i].Data) == nil {
-				if err := c.countDatagram(d.Data, packets[i].Time); err != nil {
+				if err := c.countDatagram(d.Data, d.Src, packets[i].Time); err != nil {
 					return err
 				}
 			}
@@ -223,25 +241,26 @@ func (c *collector) readCapture(ctx context.Context, name string, stderr io.Writ
 		if v := f.Outer(); v.Mirrored() || v.Datagram(&d, c.port) != nil {
 			continue
 		}
-		if err := c.countDatagram(d.Data, r.Time); err != nil {
+		if err := c.countDatagram(d.Data, d.Src, r.Time); err != nil {
 			return err
 		}
 	}
 }
 
-// countDatagram counts the samples of a datagram that came at a time, in its interval.
-func (c *collector) countDatagram(b []byte, at time.Time) error {
+// countDatagram counts the samples of a datagram that came from an address at a time, in its interval.
+func (c *collector) countDatagram(b []byte, from netip.Addr, at time.Time) error {
 	if c.interval > 0 {
 		if err := c.advanceTo(at); err != nil {
 			return err
 		}
 	}
-	c.countSamples(b, at)
+	c.countSamples(b, from, at)
 	return nil
 }
 
-// countSamples counts the samples of a datagram that came at a time. It does not contain the times of the samples.
-func (c *collector) countSamples(b []byte, at time.Time) {
+// countSamples counts the samples of a datagram that came from an address at a time. It does not contain the times of
+// the samples.
+func (c *collector) countSamples(b []byte, from netip.Addr, at time.Time) {
 	c.counts.Datagrams++
 	var d sflow.Datagram
 	switch err := d.Decode(b); err {
@@ -253,7 +272,7 @@ func (c *collector) countSamples(b []byte, at time.Time) {
 		c.counts.Broken++
 		return
 	}
-	a, place := c.lookUpAgent(&d, maphash.Bytes(hashSeed, b), at)
+	a, place := c.lookUpAgent(&d, sourcePrefix(from), maphash.Bytes(hashSeed, b), at)
 	if place == again {
 		c.counts.Duplicates++
 		return
@@ -331,17 +350,21 @@ const (
 
 // lookUpAgent returns the agent of a datagram, or nil if the table is full, and the place of the datagram. It counts
 // the datagrams that are lost before it.
-func (c *collector) lookUpAgent(d *sflow.Datagram, hash uint64, at time.Time) (*agent, place) {
+func (c *collector) lookUpAgent(d *sflow.Datagram, from netip.Prefix, hash uint64, at time.Time) (*agent, place) {
 	k := agentKey{d.Agent, d.SubAgent}
 	a := c.agents[k]
 	if a == nil {
 		if len(c.agents) >= maxAgents {
 			c.removeSilent(at)
 		}
-		if len(c.agents) >= maxAgents {
+		if len(c.agents) >= maxAgents && !c.evictAgent(from) {
 			return nil, inOrder
 		}
-		a = &agent{next: d.Sequence, points: map[flows.SamplePoint]*dataSource{}}
+		a = &agent{next: d.Sequence, points: map[flows.SamplePoint]*dataSource{}, source: from}
+		if c.sources[from] == nil {
+			c.sources[from] = new(sflowSource)
+		}
+		c.sources[from].agents++
 		c.agents[k] = a
 		c.counts.Agents++
 	}
@@ -373,15 +396,80 @@ func (c *collector) removeSilent(now time.Time) {
 		silent := now.Sub(a.last) >= maxSilence
 		for p, of := range a.points {
 			if silent || now.Sub(of.last) >= maxSilence {
-				delete(a.points, p)
-				c.counts.Points--
+				c.removePoint(a, p)
 			}
 		}
 		if silent {
-			delete(c.agents, k)
-			c.counts.Agents--
+			c.removeAgent(k)
 		}
 	}
+}
+
+func (c *collector) removePoint(a *agent, p flows.SamplePoint) {
+	delete(a.points, p)
+	c.sources[a.source].points--
+	c.counts.Points--
+}
+
+func (c *collector) removeAgent(k agentKey) {
+	a := c.agents[k]
+	for p := range a.points {
+		c.removePoint(a, p)
+	}
+	delete(c.agents, k)
+	if c.sources[a.source].agents--; c.sources[a.source].agents == 0 {
+		delete(c.sources, a.source)
+	}
+	c.counts.Agents--
+}
+
+// evictAgent makes room in the full table for an agent of a prefix, and reports whether it did. It removes the agent
+// that was silent longest of those without samples, or else of those of a prefix with more than a quarter of all agents
+// and more than the new one's.
+func (c *collector) evictAgent(from netip.Prefix) bool {
+	own := 0
+	if s := c.sources[from]; s != nil {
+		own = s.agents
+	}
+	var victim agentKey
+	var of *agent
+	for k, a := range c.agents {
+		if n := c.sources[a.source].agents; a.sampled && (n <= maxAgents/4 || n <= own) {
+			continue
+		}
+		if of == nil || !a.sampled && of.sampled || a.sampled == of.sampled &&
+			cmp.Or(a.last.Compare(of.last), k.address.Compare(victim.address), cmp.Compare(k.part, victim.part)) < 0 {
+			victim, of = k, a
+		}
+	}
+	if of != nil {
+		c.removeAgent(victim)
+	}
+	return of != nil
+}
+
+// evictPoint makes room in the full table for a point of an agent, and reports whether it did. It removes the point
+// that was silent longest of those of a prefix with more than a quarter of all points and more than the agent's.
+func (c *collector) evictPoint(by *agent) bool {
+	own := c.sources[by.source].points
+	var victim flows.SamplePoint
+	var of *agent
+	var last time.Time
+	for _, a := range c.agents {
+		if n := c.sources[a.source].points; n <= maxPoints/4 || n <= own {
+			continue
+		}
+		for p, source := range a.points {
+			if of == nil || cmp.Or(source.last.Compare(last), p.Agent.Compare(victim.Agent),
+				cmp.Compare(p.Type, victim.Type), cmp.Compare(p.Index, victim.Index)) < 0 {
+				victim, of, last = p, a, source.last
+			}
+		}
+	}
+	if of != nil {
+		c.removePoint(of, victim)
+	}
+	return of != nil
 }
 
 // admitPoint reports whether a point is in the table, or can be added, and counts the samples that the agent dropped.
@@ -391,14 +479,16 @@ func (c *collector) admitPoint(a *agent, p flows.SamplePoint, s *sflow.Sample, p
 		if c.counts.Points >= maxPoints {
 			c.removeSilent(at)
 		}
-		if c.counts.Points >= maxPoints {
+		if c.counts.Points >= maxPoints && !c.evictPoint(a) {
 			return false
 		}
 		of = new(dataSource)
 		a.points[p] = of
+		c.sources[a.source].points++
 		c.counts.Points++
 	}
 	of.last = at
+	a.sampled = true
 	drops := &of.sampled // the two kinds of samples have numbers of their own
 	if s.Discarded {
 		drops = &of.discarded

@@ -134,7 +134,8 @@ func TestSFlowSocket(t *testing.T) {
 // collected is a collector without input.
 func collected(t *testing.T) *collector {
 	t.Helper()
-	return &collector{options: &options{}, agents: map[agentKey]*agent{}, samples: flows.NewSamples(0),
+	return &collector{options: &options{}, agents: map[agentKey]*agent{},
+		sources: map[netip.Prefix]*sflowSource{}, samples: flows.NewSamples(0),
 		discarded: map[string]uint64{}}
 }
 
@@ -152,7 +153,8 @@ func TestSFlowLost(t *testing.T) {
 	one := datagrams(t)[2] // flow samples alone
 	c := collected(t)
 	numbered := func(n, at uint32) {
-		require.NoError(t, c.countDatagram(changed(changed(one, sequence, n), uptime, at), time.Unix(100, 0)))
+		b := changed(changed(one, sequence, n), uptime, at)
+		require.NoError(t, c.countDatagram(b, netip.Addr{}, time.Unix(100, 0)))
 	}
 	numbered(1<<32-2, 50000)
 	numbered(1<<32-1, 50000)
@@ -173,7 +175,7 @@ func TestSFlowLost(t *testing.T) {
 	c = collected(t)
 	for _, n := range []struct{ number, drops uint32 }{{1, 1000}, {2, 1007}, {3, 3}, {5, 13}, {4, 8}, {6, 18}} {
 		b := changed(changed(one, 24, 1), drops, n.drops) // one sample
-		require.NoError(t, c.countDatagram(changed(b, sequence, n.number), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(b, sequence, n.number), netip.Addr{}, time.Unix(100, 0)))
 	}
 	require.EqualValues(t, 7+15, c.counts.Drops)
 	require.Equal(t, 1, c.counts.Points)
@@ -186,7 +188,7 @@ func TestSFlowDuplicates(t *testing.T) {
 	one := datagrams(t)[2] // 8 flow samples
 	c := collected(t)
 	for _, n := range []uint32{1, 2, 2, 7, 7, 7, 2, 6, 6} {
-		require.NoError(t, c.countDatagram(changed(one, sequence, n), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(one, sequence, n), netip.Addr{}, time.Unix(100, 0)))
 	}
 	require.EqualValues(t, 9, c.counts.Datagrams)
 	require.EqualValues(t, 5, c.counts.Duplicates)
@@ -195,7 +197,8 @@ func TestSFlowDuplicates(t *testing.T) {
 	require.EqualValues(t, 4*8, c.samples.Stats().Packets)
 	c = collected(t)
 	for n := range uint32(3) {
-		require.NoError(t, c.countDatagram(changed(changed(one, sequence, 0), uptime, n), time.Unix(100, 0)))
+		b := changed(changed(one, sequence, 0), uptime, n)
+		require.NoError(t, c.countDatagram(b, netip.Addr{}, time.Unix(100, 0)))
 	}
 	require.Zero(t, c.counts.Duplicates+c.counts.Lost)
 	require.EqualValues(t, 3*8, c.counts.Samples)
@@ -232,12 +235,12 @@ func TestSFlowRoom(t *testing.T) {
 	c := collected(t)
 	n := uint64(8) // samples of each
 	for i := range uint32(maxAgents + 100) {
-		require.NoError(t, c.countDatagram(changed(one, agent, i), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(one, agent, i), netip.Addr{}, time.Unix(100, 0)))
 	}
 	require.Len(t, c.agents, maxAgents)
 	require.Equal(t, 100*n, c.counts.Refused)
 	count := func(agentNumber uint32, second int64) {
-		require.NoError(t, c.countDatagram(changed(one, agent, agentNumber), time.Unix(second, 0)))
+		require.NoError(t, c.countDatagram(changed(one, agent, agentNumber), netip.Addr{}, time.Unix(second, 0)))
 	}
 	count(7, 400)
 	count(1<<20, 699)
@@ -250,22 +253,74 @@ func TestSFlowRoom(t *testing.T) {
 		len(c.agents[agentKey{address: netip.MustParseAddr("0.16.0.0")}].points), c.counts.Points)
 	c = collected(t)
 	for i := range uint32(maxPoints + 100) {
-		require.NoError(t, c.countDatagram(changed(one, source, i), time.Unix(100, 0)))
+		require.NoError(t, c.countDatagram(changed(one, source, i), netip.Addr{}, time.Unix(100, 0)))
 	}
 	require.Equal(t, maxPoints, c.counts.Points)
 	require.EqualValues(t, 101, c.counts.Refused, "the others of each are of one more point")
-	require.NoError(t, c.countDatagram(changed(one, source, 1<<20), time.Unix(101, 0)))
+	require.NoError(t, c.countDatagram(changed(one, source, 1<<20), netip.Addr{}, time.Unix(101, 0)))
 	require.EqualValues(t, 102, c.counts.Refused)
-	require.NoError(t, c.countDatagram(changed(one, source, 1<<20), time.Unix(700, 0)))
+	require.NoError(t, c.countDatagram(changed(one, source, 1<<20), netip.Addr{}, time.Unix(700, 0)))
 	require.EqualValues(t, 102, c.counts.Refused, "the other points were silent for 10 minutes")
 	c = collected(t)
-	require.NoError(t, c.countDatagram(changed(one, samplingRate, 0), time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(changed(one, samplingRate, 0), netip.Addr{}, time.Unix(100, 0)))
 	require.EqualValues(t, 1, c.counts.Broken, "one packet in none")
 	for at := samplingRate; at+32 < len(one); at += 8 + int(binary.BigEndian.Uint32(one[at-12:])) {
 		one = changed(one, at, 0)
 	}
-	require.NoError(t, c.countDatagram(one, time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(one, netip.Addr{}, time.Unix(100, 0)))
 	require.EqualValues(t, 2, c.counts.Broken, "none of its samples is one of any")
+}
+
+// A flood of forged agents and points from one prefix costs those of other prefixes nothing: neither those that are in
+// the tables, nor new ones.
+func TestForgedAgents(t *testing.T) {
+	const agent, source, samples = 8, 28 + 8 + 4, 24
+	one := datagrams(t)[2]
+	honest, forger := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.1")
+	for _, row := range []struct {
+		name  string
+		field int  // that differs in forged datagrams
+		empty bool // these have no samples
+		most  int
+	}{{"agents", agent, false, maxAgents}, {"agents without samples", agent, true, maxAgents},
+		{"points", source, false, maxPoints}} {
+		t.Run(row.name, func(t *testing.T) {
+			c, forged := collected(t), changed(one, source, 1<<21)
+			if row.empty {
+				forged = changed(forged, samples, 0)[:samples+4]
+			}
+			send := func(n uint32) {
+				b := changed(forged, row.field, 1<<22+n)
+				require.NoError(t, c.countDatagram(b, forger, time.Unix(100, int64(n))))
+			}
+			for n := range uint32(2 * row.most) {
+				send(n)
+			}
+			next := uint32(2 * row.most)
+			for number := range uint32(2) { // those that are new, and once again
+				b := changed(one, 16, 1<<20+number)
+				for n := range uint32(100) {
+					before := c.counts
+					require.NoError(t, c.countDatagram(changed(b, agent, 1000+n), honest, time.Unix(101, int64(n))))
+					require.Equal(t, before.Refused, c.counts.Refused, n)
+					require.Equal(t, before.Samples+8, c.counts.Samples, n)
+					send(next)
+					next++
+				}
+			}
+			for n := range uint32(100) {
+				at := netip.AddrFrom4([4]byte{0, 0, byte((1000 + n) >> 8), byte(1000 + n)})
+				require.NotNil(t, c.agents[agentKey{address: at}])
+			}
+			require.LessOrEqual(t, len(c.agents), maxAgents)
+			require.LessOrEqual(t, c.counts.Points, maxPoints)
+			agents, points := 0, 0
+			for _, s := range c.sources {
+				agents, points = agents+s.agents, points+s.points
+			}
+			require.Equal(t, []int{c.counts.Agents, c.counts.Points}, []int{agents, points})
+		})
+	}
 }
 
 func TestSFlowMisuse(t *testing.T) {
@@ -307,7 +362,7 @@ func TestSFlowAnswers(t *testing.T) {
 		datagram = word(datagram, w)
 	}
 	c := collected(t)
-	require.NoError(t, c.countDatagram(append(datagram, records...), time.Unix(100, 0)))
+	require.NoError(t, c.countDatagram(append(datagram, records...), netip.Addr{}, time.Unix(100, 0)))
 	require.EqualValues(t, n, c.counts.Samples)
 	sums := sampledAnswers{}
 	for _, s := range c.samples.Snapshot() {

@@ -1,7 +1,7 @@
 // Package pairs is the command that prints, for captures of RoCEv2 traffic, the queue pair that sends to each queue
 // pair, and the evidence. A data packet names only the receiver's queue pair. The sender's is learned from connection
 // management (cm), from the PSNs of requests and responses (votes), or from the DETH (ud). A line remains when the
-// connection ends; a new connection of the same queue pair has a new line.
+// connection ends; a new connection of the same queue pair has a new line. At most 262,144 lines are kept.
 package pairs
 
 import (
@@ -30,7 +30,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if status, ok := r.inputs.Parse(flags, args); !ok {
 		return status
 	}
-	r.outer, r.table = *outer, newTable(r.inputs.Seed())
+	r.outer, r.table = *outer, newTable(r.inputs.Seed(), maxRows)
 	for _, name := range r.inputs.Names {
 		if err := r.readCapture(ctx, name); err != nil {
 			cli.PrintError(stderr, "pairs", name, err)
@@ -42,7 +42,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *asJSON {
 		write = writeJSON
 	}
-	err := write(out, r.table.sortedRows())
+	rows := r.table.sortedRows()
+	err := write(out, rows)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -50,7 +51,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.End(stderr, "pairs", err)
 	}
 	if status == 0 || r.packets > 0 {
-		r.table.printSummary(stderr, r.packets)
+		r.table.printSummary(stderr, rows, r.packets)
 	}
 	if r.cut > 0 {
 		fmt.Fprintf(stderr, "truncated before the end of the headers: %d; capture with -s %d or more\n", r.cut,

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,7 +85,7 @@ func TestForPeople(t *testing.T) {
 func TestLifetimes(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	tab := newTable(0)
+	tab := newTable(0, maxRows)
 	for _, lifetime := range []struct{ srcQP, psn uint32 }{{0x21, 5}, {0x22, 0x800000}} {
 		for n := range uint32(4) {
 			for _, x := range []struct {
@@ -103,7 +104,7 @@ func TestLifetimes(t *testing.T) {
 	var got []uint32
 	for _, r := range tab.sortedRows() {
 		if r.flow.DestQP == 0x31 {
-			got = append(got, r.srcQP)
+			got = append(got, r.pair.SrcQP)
 		}
 	}
 	require.Equal(t, []uint32{0, 0x21, 0x22}, got) // includes packets from before the votes were sufficient
@@ -262,7 +263,7 @@ type script struct {
 	now   time.Time
 }
 
-func newScript() *script { return &script{newTable(0), time.Unix(1000, 0)} }
+func newScript() *script { return &script{newTable(0, maxRows), time.Unix(1000, 0)} }
 
 var hosts = [2]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
 
@@ -303,7 +304,7 @@ func TestBeforeThePairWasKnown(t *testing.T) {
 	}
 	rows := s.requests()
 	require.Len(t, rows, 1)
-	require.EqualValues(t, 0x21, rows[0].srcQP)
+	require.EqualValues(t, 0x21, rows[0].pair.SrcQP)
 	require.EqualValues(t, 5, rows[0].packets)
 	require.Equal(t, time.Unix(1000, 1e6), rows[0].first)
 	require.Equal(t, time.Unix(1000, 9e6), rows[0].last)
@@ -361,13 +362,13 @@ func TestDatagrams(t *testing.T) {
 	rows := s.requests()
 	require.Len(t, rows, 2)
 	require.EqualValues(t, []uint64{2, 1}, []uint64{rows[0].packets, rows[1].packets})
-	require.Equal(t, []uint32{0x21, 0x22}, []uint32{rows[0].srcQP, rows[1].srcQP})
+	require.Equal(t, []uint32{0x21, 0x22}, []uint32{rows[0].pair.SrcQP, rows[1].pair.SrcQP})
 	require.Equal(t, time.Unix(1000, 1e6), rows[0].first)
 	require.Equal(t, time.Unix(1000, 3e6), rows[0].last)
 }
 
 func TestSummary(t *testing.T) {
-	tab := newTable(0)
+	tab := newTable(0, maxRows)
 	for _, c := range []struct {
 		from qpmap.Basis
 		n    uint32
@@ -381,7 +382,7 @@ func TestSummary(t *testing.T) {
 		})
 	}
 	var out strings.Builder
-	tab.printSummary(&out, 3)
+	tab.printSummary(&out, tab.sortedRows(), 3)
 	require.Equal(t,
 		"3 packets; 15 pairs: 1 by connection management, 2 by votes, 4 by votes and the UDP source port, "+
 			"8 in datagrams; 0 flows without one\n",
@@ -390,7 +391,7 @@ func TestSummary(t *testing.T) {
 
 // Packets without a time have none, as in a pcapng file's simple blocks.
 func TestWithoutTime(t *testing.T) {
-	rows := []*row{{rowKey: rowKey{flow: rocev2.FlowKey{Src: hosts[0], Dst: hosts[1], DestQP: 5}},
+	rows := []*row{{flow: rocev2.FlowKey{Src: hosts[0], Dst: hosts[1], DestQP: 5},
 		pair: qpmap.Pair{Transport: bth.TransportUC, PKey: 1}}}
 	var out strings.Builder
 	require.NoError(t, writeTable(&out, rows))
@@ -409,4 +410,30 @@ func TestWithoutTime(t *testing.T) {
 		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"src_qp_from":"ambiguous",`+
 			`"transport":"UC","pkey":"0x0001","packets":0,
 		"first":"1970-01-01T00:00:01.000000Z","last":"1970-01-01T00:00:02.000000Z"}`, out.String())
+}
+
+// A full table evicts rows of unknown senders first, those used longest ago first, and the summary gives their number.
+func TestFullTable(t *testing.T) {
+	tab := newTable(1, 4)
+	s := script{tab, time.Unix(1000, 0)}
+	for psn := range uint32(4) {
+		s.exchange(0x21, psn) // two rows of unknown senders, and two of known ones
+	}
+	for n := range uint32(10) {
+		s.addPacket(s.packet(0, bth.UCSendOnly, 0, 0x100+n, 0))
+	}
+	var got []uint32
+	for _, r := range tab.sortedRows() {
+		got = append(got, r.flow.DestQP)
+	}
+	require.Equal(t, []uint32{0x31, 0x108, 0x109, 0x21}, got)
+	var out strings.Builder
+	tab.printSummary(&out, tab.sortedRows(), 18)
+	require.Equal(t, "18 packets; 2 pairs: 0 by connection management, 2 by votes, 0 in datagrams; "+
+		"2 flows without one\n10 rows were evicted: at most 4 are kept\n", out.String())
+}
+
+// The rows of a full table take the documented memory.
+func TestMemory(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(rowKey{})+unsafe.Sizeof(row{})+8+8+16, uintptr(320)) // links, index, padding
 }

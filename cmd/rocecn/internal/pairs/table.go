@@ -10,34 +10,55 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A table has a row for each flow and queue pair that sent it, and for each flow
-// of which that is not known.
+// A table has a row for each flow and queue pair that sent it, and for each flow of which that is not known. At most
+// maxRows are kept: a full table evicts the row of an unknown sender that was used longest ago, or without one the row
+// that was used longest ago.
 type table struct {
 	qps     *qpmap.Map
-	rows    map[rowKey]*row
-	unknown map[rocev2.FlowKey]*row
+	rows    flowtable.Table[rowKey, row]
+	evicted uint64 // rows
 }
+
+// maxRows is the maximum number of rows of a table: two for each connection that a map learns, of about 230 octets.
+const maxRows = 1 << 18
+
+// The lists of the table of rows.
+const (
+	unknownRows = 0
+	knownRows   = 1
+)
+
+// unknownQP is the queue pair in the key of a row without a known one.
+const unknownQP = 1 << 24
 
 type rowKey struct {
-	flow  rocev2.FlowKey
-	srcQP uint32
+	flow  flowtable.Key
+	srcQP uint32 // unknownQP if it is not known
 }
 
+func (k *rowKey) hash(seed uint64) uint64 { return hash.Mix(k.flow.Hash(seed)^uint64(k.srcQP), seed|1) }
+
 type row struct {
-	rowKey
+	flow        rocev2.FlowKey
 	pair        qpmap.Pair // From 0: not known
 	ambiguous   bool       // not known, because more than one is possible
 	packets     uint64
 	first, last time.Time
 }
 
-func newTable(seed uint64) *table {
-	return &table{qps: qpmap.New(cli.LearnConfig(seed, true)), rows: map[rowKey]*row{},
-		unknown: map[rocev2.FlowKey]*row{}}
+func newTable(seed uint64, rows int) *table {
+	t := &table{qps: qpmap.New(cli.LearnConfig(seed, true)),
+		rows: flowtable.New[rowKey, row](rows, true, (*rowKey).hash)}
+	if seed != 0 {
+		t.rows.Seed = seed
+	}
+	return t
 }
 
 // observe takes a packet.
@@ -50,33 +71,43 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	if !ok || k.DestQP <= 1 || !p.BTH.Opcode.IsKnown() {
 		return // management, notifications
 	}
-	var r *row
+	pair := qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()}
+	ambiguous := false
 	if p.BTH.Present.Has(bth.HasDETH) {
-		r = t.rowOf(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(),
-			From: qpmap.BasisUD}, now)
-	} else if pair, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
-		r = t.rowOf(k, pair, now)
+		pair.SrcQP, pair.From = p.BTH.DETH.SrcQP, qpmap.BasisUD
+	} else if known, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
+		pair = known
 	} else {
-		if r = t.unknown[k]; r == nil {
-			r = &row{rowKey: rowKey{flow: k}, pair: qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()},
-				first: now}
-			t.unknown[k] = r
-		}
-		r.ambiguous = err == qpmap.ErrAmbiguous
+		ambiguous = err == qpmap.ErrAmbiguous
 	}
+	r := t.rowOf(k, pair, now)
+	r.ambiguous = ambiguous
 	r.packets++
 	r.last = now
 }
 
-// rowOf returns the row of a flow and its pair.
+// rowOf returns the row of a flow and its pair, the newest of its list. That of an unknown sender keeps the pair of its
+// first packet.
 func (t *table) rowOf(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
-	key := rowKey{k, pair.SrcQP}
-	r := t.rows[key]
-	if r == nil {
-		r = &row{rowKey: key, first: now, last: now}
-		t.rows[key] = r
+	key, list := rowKey{flowtable.KeyOf(k.Src, k.Dst, k.DestQP, 0), pair.SrcQP}, uint32(knownRows)
+	if pair.From == 0 {
+		key.srcQP, list = unknownQP, unknownRows
 	}
-	r.pair = pair
+	hash := key.hash(t.rows.Seed)
+	r, id := t.rows.Find(&key, hash)
+	if r == nil {
+		if t.rows.Full() {
+			t.rows.Remove(cmp.Or(t.rows.Oldest(unknownRows), t.rows.Oldest(knownRows)))
+			t.evicted++
+		}
+		id = t.rows.Add(&key, hash, list)
+		r = t.rows.Value(id)
+		*r = row{flow: k, pair: pair, first: now, last: now}
+	}
+	t.rows.Renew(id, list)
+	if pair.From != 0 {
+		r.pair = pair
+	}
 	return r
 }
 
@@ -85,13 +116,17 @@ func (t *table) rowOf(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
 // after it was forgotten, belong to the one that it has.
 func (t *table) sortedRows() []*row {
 	var all []*row
-	known := map[rocev2.FlowKey]int{}
-	for key, r := range t.rows {
-		known[key.flow]++
-		all = append(all, r)
+	unknown, known := map[rocev2.FlowKey]*row{}, map[rocev2.FlowKey]int{}
+	for id := range t.rows.All() {
+		if r := t.rows.Value(id); r.pair.From == 0 {
+			unknown[r.flow] = r
+		} else {
+			known[r.flow]++
+			all = append(all, r)
+		}
 	}
-	for _, r := range t.rows {
-		if before := t.unknown[r.flow]; before != nil && known[r.flow] == 1 {
+	for _, r := range all {
+		if before := unknown[r.flow]; before != nil && known[r.flow] == 1 {
 			r.packets += before.packets
 			if before.first.Before(r.first) {
 				r.first = before.first
@@ -99,21 +134,21 @@ func (t *table) sortedRows() []*row {
 			if before.last.After(r.last) {
 				r.last = before.last
 			}
-			delete(t.unknown, r.flow)
+			delete(unknown, r.flow)
 		}
 	}
-	all = slices.AppendSeq(all, maps.Values(t.unknown))
+	all = slices.AppendSeq(all, maps.Values(unknown))
 	slices.SortFunc(all, func(a, b *row) int {
-		return cmp.Or(a.flow.Compare(b.flow), a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP),
+		return cmp.Or(a.flow.Compare(b.flow), a.first.Compare(b.first), cmp.Compare(a.pair.SrcQP, b.pair.SrcQP),
 			cmp.Compare(a.pair.From, b.pair.From))
 	})
 	return all
 }
 
 // printSummary prints the number of known flows by evidence.
-func (t *table) printSummary(w io.Writer, packets int) {
+func (t *table) printSummary(w io.Writer, rows []*row, packets int) {
 	by := map[qpmap.Basis]int{}
-	for _, r := range t.rows {
+	for _, r := range rows {
 		by[r.pair.From]++
 	}
 	port := "" // most captures have none
@@ -121,9 +156,12 @@ func (t *table) printSummary(w io.Writer, packets int) {
 		port = fmt.Sprintf("%d by votes and the UDP source port, ", n)
 	}
 	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %s%d in datagrams; %s without one\n",
-		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"),
-		by[qpmap.BasisCM], by[qpmap.BasisVotes], port, by[qpmap.BasisUD], cli.Count(len(t.unknown), "flow"))
+		cli.Count(packets, "packet"), cli.Count(len(rows)-by[0], "pair"),
+		by[qpmap.BasisCM], by[qpmap.BasisVotes], port, by[qpmap.BasisUD], cli.Count(by[0], "flow"))
 	if s := t.qps.Stats(); s.Unlearned+s.Full > 0 {
 		fmt.Fprintf(w, "pairs may be missing: the tables were full for %s\n", cli.Count(s.Unlearned+s.Full, "packet"))
+	}
+	if t.evicted > 0 {
+		fmt.Fprintf(w, "%s evicted: at most %d are kept\n", cli.Count(t.evicted, "row")+" were", t.rows.Len())
 	}
 }

@@ -32,7 +32,7 @@ func writeTable(w io.Writer, rows []*row) error {
 	for _, r := range rows {
 		from, mtu := "-", "-"
 		if r.pair.From != 0 {
-			from = fmt.Sprintf("0x%06x", r.srcQP)
+			from = fmt.Sprintf("0x%06x", r.pair.SrcQP)
 		}
 		if r.pair.MTU != 0 {
 			mtu = fmt.Sprint(r.pair.MTU)
@@ -76,7 +76,7 @@ func writeJSON(w io.Writer, rows []*row) error {
 			First: cli.Time(r.first), Last: cli.Time(r.last),
 		}
 		if r.pair.From != 0 {
-			l.SrcQP = &r.srcQP
+			l.SrcQP = &r.pair.SrcQP
 		}
 		if err := encoder.Encode(l); err != nil {
 			return err
