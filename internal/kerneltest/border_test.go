@@ -246,6 +246,34 @@ func TestLinuxBorder(t *testing.T) {
 	}
 }
 
+// A Fast CNP in each encapsulation crosses a router with the rules exactly if it is documented to do so: see the table
+// of docs/roles/border.md.
+func TestLinuxBorderEncapsulations(t *testing.T) {
+	requireRules(t)
+	f := newFrontier(t)
+	outside, inside := &f.sides[0], &f.sides[1]
+	all := wiretest.EncapsulatedFastCNPs(t)
+	require.Len(t, all, 24)
+	var packets [][]byte
+	for i, c := range all {
+		address(c.IP, i, outside, inside)
+		packets = append(packets, c.IP)
+	}
+	require.Len(t, f.cross(t, outside, inside, packets), len(all), "without rules")
+	for _, b := range []filter.Border{{TunnelPorts: []uint16{5555}}, {TunnelPorts: []uint16{5555}, DropTunnels: true}} {
+		for _, rules := range rulesOf(t, &b) {
+			t.Run(fmt.Sprintf("%s tunnels=%v", rules.name, b.DropTunnels), func(t *testing.T) {
+				f.border.Run(t, rules.load, "sh", "-e")
+				defer f.border.Run(t, rules.undo, "sh", "-e")
+				arrived := f.cross(t, outside, inside, packets)
+				for i, c := range all {
+					require.Equal(t, c.Rules || b.DropTunnels && c.All, !arrived[i], c.Name)
+				}
+			})
+		}
+	}
+}
+
 // requireRules requires the tools that load the rules.
 func requireRules(t *testing.T) {
 	t.Helper()
