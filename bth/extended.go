@@ -67,9 +67,9 @@ func (h RDETH) writeFields(b *[rdethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], uint32(h.Reserved)<<24|h.EEContext)
 }
 
-// Validate returns an error if EEContext does not fit its field or reserved
+// validate returns an error if EEContext does not fit its field or reserved
 // bits are set.
-func (h RDETH) Validate() error {
+func (h RDETH) validate() error {
 	if h.Reserved != 0 {
 		return errReservedRDETH
 	}
@@ -115,9 +115,9 @@ func (h DETH) writeFields(b *[dethSize]byte) {
 	binary.BigEndian.PutUint32(b[4:], uint32(h.Reserved)<<24|h.SrcQP)
 }
 
-// Validate returns an error if SrcQP does not fit its field or reserved bits
+// validate returns an error if SrcQP does not fit its field or reserved bits
 // are set.
-func (h DETH) Validate() error {
+func (h DETH) validate() error {
 	if h.Reserved != 0 {
 		return errReservedDETH
 	}
@@ -157,9 +157,9 @@ func (h XRCETH) writeFields(b *[xrcethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], uint32(h.Reserved)<<24|h.SRQ)
 }
 
-// Validate returns an error if SRQ does not fit its field or reserved bits are
+// validate returns an error if SRQ does not fit its field or reserved bits are
 // set.
-func (h XRCETH) Validate() error {
+func (h XRCETH) validate() error {
 	if h.Reserved != 0 {
 		return errReservedXRCETH
 	}
@@ -218,9 +218,9 @@ func (h FETH) writeFields(b *[fethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], h.Reserved<<6|uint32(h.Selectivity)<<4|uint32(h.Placement))
 }
 
-// Validate returns an error if a value does not fit its field, reserved bits
+// validate returns an error if a value does not fit its field, reserved bits
 // are set, or Selectivity or Placement is undefined.
-func (h FETH) Validate() error {
+func (h FETH) validate() error {
 	if err := h.rangeError(); err != nil {
 		return err
 	}
@@ -346,9 +346,9 @@ func (h AETH) writeFields(b *[aethSize]byte) {
 	binary.BigEndian.PutUint32(b[:], uint32(h.Syndrome)<<24|h.MSN)
 }
 
-// Validate returns an error if MSN does not fit its field or if the syndrome or
+// validate returns an error if MSN does not fit its field or if the syndrome or
 // its NAK code is reserved.
-func (h AETH) Validate() error {
+func (h AETH) validate() error {
 	if code, nak := h.Syndrome.Code(); h.Syndrome.Type() == SyndromeReserved || nak && code > NAKInvalidRDRequest {
 		return errSyndrome
 	}

@@ -165,22 +165,22 @@ func (h *Headers) extendedRangeError(headers HeaderSet) (err error) {
 // 12 to 52.
 func (h *Headers) Len() int { return Size + h.Opcode.HeaderLen() }
 
-// Validate joins the errors of the Validate methods of the BTH and of the extended
-// headers of Opcode.
+// Validate joins the errors of [Header.Validate] and those of the extended headers of
+// Opcode: reserved fields that are not zero, and values outside their range.
 func (h *Headers) Validate() error {
 	err := h.Header.Validate()
 	for x := range h.Opcode.Headers().All() {
 		switch x {
 		case HasRDETH:
-			err = errors.Join(err, h.RDETH.Validate())
+			err = errors.Join(err, h.RDETH.validate())
 		case HasDETH:
-			err = errors.Join(err, h.DETH.Validate())
+			err = errors.Join(err, h.DETH.validate())
 		case HasXRCETH:
-			err = errors.Join(err, h.XRCETH.Validate())
+			err = errors.Join(err, h.XRCETH.validate())
 		case HasFETH:
-			err = errors.Join(err, h.FETH.Validate())
+			err = errors.Join(err, h.FETH.validate())
 		case HasAETH:
-			err = errors.Join(err, h.AETH.Validate())
+			err = errors.Join(err, h.AETH.validate())
 		}
 	}
 	return err

@@ -98,9 +98,9 @@ type Config struct {
 	LearnLabels bool
 
 	// Instances is the number of instances on several cores; 0 stands for 1. Instance is the number of this one, from
-	// 0. Each instance assigns a share of the labels (12 octets a label), so that the label in an FCN determines the
-	// instance: see Owner. Distribute packets by their pair of addresses, so that an instance sees both directions of
-	// a flow and can learn its queue pair.
+	// 0. Each instance assigns a share of the labels (12 octets a label), and an FCN belongs to the instance
+	// that is the remainder of its label divided by Instances. Distribute packets by their pair of addresses, so that
+	// an instance sees both directions of a flow and can learn its queue pair.
 	Instance, Instances int
 }
 

@@ -10,11 +10,6 @@ import (
 // maxLabel is the highest flow label; 0 labels no flow (RFC 6437).
 const maxLabel = fcn.MaxFlowLabel
 
-// Owner returns the number of the instance that assigns a label, given the
-// number of instances (Config.Instances). An FCN with this label must go to
-// that instance.
-func Owner(label uint32, instances int) int { return int(label) % max(instances, 1) }
-
 // labels are the flow labels of one instance: those that leave its number as the remainder of a division by the
 // number of instances. A label belongs to a flow, is in quarantine, or is free. The ring has the latter two, the free
 // ones first:
