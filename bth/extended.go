@@ -356,9 +356,7 @@ func (h AETH) validate() error {
 }
 
 // String returns the fields.
-func (h AETH) String() string {
-	return fmt.Sprintf("%v MSN %d", h.Syndrome, h.MSN)
-}
+func (h AETH) String() string { return fmt.Sprintf("%v MSN %d", h.Syndrome, h.MSN) }
 
 // AtomicAckETH is the Atomic ACK Extended Transport Header, IBTA section
 // 9.3.
@@ -382,9 +380,7 @@ func (h AtomicAckETH) writeFields(b *[atomicAckETHSize]byte) {
 }
 
 // String returns the field.
-func (h AtomicAckETH) String() string {
-	return fmt.Sprintf("Original 0x%016x", h.Original)
-}
+func (h AtomicAckETH) String() string { return fmt.Sprintf("Original 0x%016x", h.Original) }
 
 // ImmDt is the Immediate Data Extended Transport Header, IBTA section 9.3.
 //
@@ -397,18 +393,12 @@ type ImmDt struct {
 	Data uint32 // delivered to the receiver with the completion
 }
 
-func (h *ImmDt) readFields(b *[immDtSize]byte) {
-	h.Data = binary.BigEndian.Uint32(b[:])
-}
+func (h *ImmDt) readFields(b *[immDtSize]byte) { h.Data = binary.BigEndian.Uint32(b[:]) }
 
-func (h ImmDt) writeFields(b *[immDtSize]byte) {
-	binary.BigEndian.PutUint32(b[:], h.Data)
-}
+func (h ImmDt) writeFields(b *[immDtSize]byte) { binary.BigEndian.PutUint32(b[:], h.Data) }
 
 // String returns the field.
-func (h ImmDt) String() string {
-	return fmt.Sprintf("Data 0x%08x", h.Data)
-}
+func (h ImmDt) String() string { return fmt.Sprintf("Data 0x%08x", h.Data) }
 
 // IETH is the Invalidate Extended Transport Header, IBTA section 9.3.
 //
@@ -421,15 +411,9 @@ type IETH struct {
 	RKey uint32 // key that the receiver must invalidate
 }
 
-func (h *IETH) readFields(b *[iethSize]byte) {
-	h.RKey = binary.BigEndian.Uint32(b[:])
-}
+func (h *IETH) readFields(b *[iethSize]byte) { h.RKey = binary.BigEndian.Uint32(b[:]) }
 
-func (h IETH) writeFields(b *[iethSize]byte) {
-	binary.BigEndian.PutUint32(b[:], h.RKey)
-}
+func (h IETH) writeFields(b *[iethSize]byte) { binary.BigEndian.PutUint32(b[:], h.RKey) }
 
 // String returns the field.
-func (h IETH) String() string {
-	return fmt.Sprintf("RKey 0x%08x", h.RKey)
-}
+func (h IETH) String() string { return fmt.Sprintf("RKey 0x%08x", h.RKey) }

@@ -126,9 +126,7 @@ func (h *Header) readRow2(row uint32) {
 	h.PSN = row & 0xffffff
 }
 
-func (h *Header) encodeRow2() uint32 {
-	return boolBit(h.AckReq)<<31 | uint32(h.Resv7)<<24 | h.PSN
-}
+func (h *Header) encodeRow2() uint32 { return boolBit(h.AckReq)<<31 | uint32(h.Resv7)<<24 | h.PSN }
 
 // inRange reports whether every value fits its field.
 func (h *Header) inRange() bool {

@@ -47,6 +47,4 @@ func (o Operation) String() string {
 
 // isResponse reports whether a responder sends packets with this operation: READ
 // responses, Acknowledge and ATOMIC Acknowledge.
-func (o Operation) isResponse() bool {
-	return OpRDMAReadResponseFirst <= o && o <= OpAtomicAcknowledge
-}
+func (o Operation) isResponse() bool { return OpRDMAReadResponseFirst <= o && o <= OpAtomicAcknowledge }

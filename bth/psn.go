@@ -18,6 +18,4 @@ func AddPSN(psn, n uint32) uint32 { return (psn + n) & MaxPSN }
 
 // ComparePSN returns the distance from b to a, modulo 2^24: from -8,388,608 to
 // 8,388,607, negative if a is before b.
-func ComparePSN(a, b uint32) int {
-	return int(int32((a-b)<<8) >> 8)
-}
+func ComparePSN(a, b uint32) int { return int(int32((a-b)<<8) >> 8) }

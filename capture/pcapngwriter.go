@@ -129,9 +129,7 @@ func (p *PcapngWriter) Write(number int, r *Record, comment string) error {
 }
 
 // begin begins a block of this type; end sets its length.
-func (p *PcapngWriter) begin(kind uint32) {
-	p.buf = le.AppendUint64(p.buf[:0], uint64(kind))
-}
+func (p *PcapngWriter) begin(kind uint32) { p.buf = le.AppendUint64(p.buf[:0], uint64(kind)) }
 
 // option appends an option unless its value is empty.
 func (p *PcapngWriter) option(code uint16, value string) {
@@ -145,9 +143,7 @@ func (p *PcapngWriter) option(code uint16, value string) {
 }
 
 // pad appends zeros up to a multiple of 4 octets.
-func (p *PcapngWriter) pad() {
-	p.buf = append(p.buf, "\x00\x00\x00"[:-len(p.buf)&3]...)
-}
+func (p *PcapngWriter) pad() { p.buf = append(p.buf, "\x00\x00\x00"[:-len(p.buf)&3]...) }
 
 // end ends the block and writes it.
 func (p *PcapngWriter) end() error {

@@ -40,9 +40,7 @@ func readUint24(b []byte) (n uint32, low uint8) {
 }
 
 // writeUint24 writes a 24-bit number and the octet after it.
-func writeUint24(b []byte, n uint32, low uint8) {
-	be.PutUint32(b, n<<8|uint32(low))
-}
+func writeUint24(b []byte, n uint32, low uint8) { be.PutUint32(b, n<<8|uint32(low)) }
 
 // boolBit returns 1 for true and 0 for false.
 func boolBit(v bool) uint8 {

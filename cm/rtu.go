@@ -18,9 +18,7 @@ type RTU struct {
 }
 
 // Decode reads the message at the start of b, which follows a [Header].
-func (m *RTU) Decode(b []byte) (rest []byte, err error) {
-	return m.decodeFields(b, AttributeRTU)
-}
+func (m *RTU) Decode(b []byte) (rest []byte, err error) { return m.decodeFields(b, AttributeRTU) }
 
 func (m *RTU) decodeFields(b []byte, a Attribute) (rest []byte, err error) {
 	octets, rest, err := splitMessage(b, a)

@@ -77,20 +77,14 @@ type walk struct {
 }
 
 // load loads 1, 2 or 4 octets at register X and this offset.
-func load(offset uint32, size int) bpf.Instruction {
-	return bpf.LoadIndirect{Off: offset, Size: size}
-}
+func load(offset uint32, size int) bpf.Instruction { return bpf.LoadIndirect{Off: offset, Size: size} }
 
-func add(v uint32) bpf.Instruction        { return bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: v} }
-func mask(v uint32) bpf.Instruction       { return bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: v} }
-func shiftLeft(v uint32) bpf.Instruction  { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: v} }
-func shiftRight(v uint32) bpf.Instruction { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: v} }
-func recall(r bpf.Register, word int) bpf.Instruction {
-	return bpf.LoadScratch{Dst: r, N: word}
-}
-func keep(r bpf.Register, word int) bpf.Instruction {
-	return bpf.StoreScratch{Src: r, N: word}
-}
+func add(v uint32) bpf.Instruction                    { return bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: v} }
+func mask(v uint32) bpf.Instruction                   { return bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: v} }
+func shiftLeft(v uint32) bpf.Instruction              { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: v} }
+func shiftRight(v uint32) bpf.Instruction             { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: v} }
+func recall(r bpf.Register, word int) bpf.Instruction { return bpf.LoadScratch{Dst: r, N: word} }
+func keep(r bpf.Register, word int) bpf.Instruction   { return bpf.StoreScratch{Src: r, N: word} }
 
 var (
 	addX = bpf.ALUOpX{Op: bpf.ALUOpAdd}

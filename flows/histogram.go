@@ -64,9 +64,7 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 }
 
 // rankOf returns the rank, from 1, of the percentile p in n sorted values.
-func rankOf(p float64, n uint64) uint64 {
-	return min(max(uint64(p*float64(n)+0.999999), 1), n)
-}
+func rankOf(p float64, n uint64) uint64 { return min(max(uint64(p*float64(n)+0.999999), 1), n) }
 
 // durationAt returns the duration with this rank in ascending order, from 1.
 func (h *Histogram) durationAt(rank uint64) time.Duration {

@@ -90,9 +90,7 @@ const messageKinds = int(noMessage)
 var kindNames = [messageKinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
 
 // String returns the name of the operation as in the InfiniBand specification.
-func (k MessageKind) String() string {
-	return enumtext.Name(k, kindNames[:], "MessageKind")
-}
+func (k MessageKind) String() string { return enumtext.Name(k, kindNames[:], "MessageKind") }
 
 // An opcodeRole describes an opcode's place in a message.
 type opcodeRole struct {
@@ -159,6 +157,4 @@ func isManagement(qp uint32) bool { return qp&maxQP <= 1 }
 
 // hasSequence reports whether the PSNs of a flow are consecutive. Those of UD and of management are
 // not.
-func hasSequence(t bth.Transport, qp uint32) bool {
-	return t != bth.TransportUD && !isManagement(qp)
-}
+func hasSequence(t bth.Transport, qp uint32) bool { return t != bth.TransportUD && !isManagement(qp) }

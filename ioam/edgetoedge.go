@@ -108,6 +108,4 @@ func (e *EdgeToEdge) checkFields() error {
 }
 
 // fieldsLen returns the length in octets of the fields of bits 0 to 3.
-func (t E2EType) fieldsLen() int {
-	return 4*bits.OnesCount16(uint16(t>>12)) + 4*int(t>>15)
-}
+func (t E2EType) fieldsLen() int { return 4*bits.OnesCount16(uint16(t>>12)) + 4*int(t>>15) }

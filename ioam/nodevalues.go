@@ -55,10 +55,7 @@ func (n *Node) Seconds() (s uint32, ok bool) {
 }
 
 // SetSeconds sets the seconds of the time of arrival (bit 2).
-func (n *Node) SetSeconds(s uint32) {
-	n.typ |= BitSeconds
-	n.seconds = s
-}
+func (n *Node) SetSeconds(s uint32) { n.typ, n.seconds = n.typ|BitSeconds, s }
 
 // Fraction returns the fraction of a second of the time of arrival (bit 3). Its unit depends on the [TimeFormat].
 func (n *Node) Fraction() (f uint32, ok bool) {
@@ -66,10 +63,7 @@ func (n *Node) Fraction() (f uint32, ok bool) {
 }
 
 // SetFraction sets the fraction of a second of the time of arrival (bit 3) in the unit of the [TimeFormat].
-func (n *Node) SetFraction(f uint32) {
-	n.typ |= BitFraction
-	n.fraction = f
-}
+func (n *Node) SetFraction(f uint32) { n.typ, n.fraction = n.typ|BitFraction, f }
 
 // TransitDelay returns the time in the node in nanoseconds, or [DelayOverflow] (bit 4).
 func (n *Node) TransitDelay() (ns uint32, ok bool) {
@@ -77,10 +71,7 @@ func (n *Node) TransitDelay() (ns uint32, ok bool) {
 }
 
 // SetTransitDelay sets the time in the node in nanoseconds, or [DelayOverflow] (bit 4).
-func (n *Node) SetTransitDelay(ns uint32) {
-	n.typ |= BitTransitDelay
-	n.transitDelay = ns
-}
+func (n *Node) SetTransitDelay(ns uint32) { n.typ, n.transitDelay = n.typ|BitTransitDelay, ns }
 
 // NamespaceData returns the data that the namespace defines (bit 5).
 func (n *Node) NamespaceData() (data uint32, ok bool) {
@@ -88,10 +79,7 @@ func (n *Node) NamespaceData() (data uint32, ok bool) {
 }
 
 // SetNamespaceData sets the data that the namespace defines (bit 5).
-func (n *Node) SetNamespaceData(data uint32) {
-	n.typ |= BitNamespaceData
-	n.namespaceData = data
-}
+func (n *Node) SetNamespaceData(data uint32) { n.typ, n.namespaceData = n.typ|BitNamespaceData, data }
 
 // QueueDepth returns the number of buffers in the egress queue (bit 6); Linux writes octets.
 func (n *Node) QueueDepth() (depth uint32, ok bool) {
@@ -99,10 +87,7 @@ func (n *Node) QueueDepth() (depth uint32, ok bool) {
 }
 
 // SetQueueDepth sets the number of buffers in the egress queue (bit 6).
-func (n *Node) SetQueueDepth(depth uint32) {
-	n.typ |= BitQueueDepth
-	n.queueDepth = depth
-}
+func (n *Node) SetQueueDepth(depth uint32) { n.typ, n.queueDepth = n.typ|BitQueueDepth, depth }
 
 // ChecksumComplement returns the checksum complement (bit 7).
 func (n *Node) ChecksumComplement() (c uint32, ok bool) {
@@ -110,10 +95,7 @@ func (n *Node) ChecksumComplement() (c uint32, ok bool) {
 }
 
 // SetChecksumComplement sets the checksum complement (bit 7).
-func (n *Node) SetChecksumComplement(c uint32) {
-	n.typ |= BitChecksum
-	n.checksumComplement = c
-}
+func (n *Node) SetChecksumComplement(c uint32) { n.typ, n.checksumComplement = n.typ|BitChecksum, c }
 
 // WideHopLimit returns the hop limit that is recorded with the wide identifier, as [Node.HopLimit] does (bit 8).
 func (n *Node) WideHopLimit() (limit uint8, ok bool) {
@@ -169,8 +151,7 @@ func (n *Node) WideNamespaceData() (data uint64, ok bool) {
 
 // SetWideNamespaceData sets the data that the namespace defines, in wide format (bit 10).
 func (n *Node) SetWideNamespaceData(data uint64) {
-	n.typ |= BitWideNamespaceData
-	n.wideNamespaceData = data
+	n.typ, n.wideNamespaceData = n.typ|BitWideNamespaceData, data
 }
 
 // BufferOccupancy returns the occupancy of the shared buffer pool in a unit of the node's choice (bit 11).
@@ -180,8 +161,7 @@ func (n *Node) BufferOccupancy() (occupancy uint32, ok bool) {
 
 // SetBufferOccupancy sets the occupancy of the shared buffer pool in a unit of the node's choice (bit 11).
 func (n *Node) SetBufferOccupancy(occupancy uint32) {
-	n.typ |= BitBufferOccupancy
-	n.bufferOccupancy = occupancy
+	n.typ, n.bufferOccupancy = n.typ|BitBufferOccupancy, occupancy
 }
 
 // Undefined returns the word of one of the undefined bits 12 to 21; ok is false for other bits.
@@ -199,10 +179,7 @@ func (n *Node) Snapshot() (s Snapshot, ok bool) {
 }
 
 // SetSnapshot sets the Opaque State Snapshot (bit 22). The node keeps s.Data.
-func (n *Node) SetSnapshot(s Snapshot) {
-	n.typ |= BitSnapshot
-	n.snapshot = s
-}
+func (n *Node) SetSnapshot(s Snapshot) { n.typ, n.snapshot = n.typ|BitSnapshot, s }
 
 // ID returns the identifier of the node: [Node.NodeID], or else [Node.WideNodeID].
 func (n *Node) ID() (id uint64, ok bool) {

@@ -32,12 +32,10 @@ func OpenPort(name string, neighbour net.HardwareAddr) (Sink, error) {
 // A waiter waits for file descriptors. There is none, since files need none.
 type waiter struct{}
 
-func (waiter) open(context.Context, []Source) error { return nil }
-func (waiter) wakeUp()                              {}
-func (waiter) forget(int)                           {}
-func (waiter) wait([]bool, time.Duration) (bool, error) {
-	return false, errors.ErrUnsupported
-}
+func (waiter) open(context.Context, []Source) error     { return nil }
+func (waiter) wakeUp()                                  {}
+func (waiter) forget(int)                               {}
+func (waiter) wait([]bool, time.Duration) (bool, error) { return false, errors.ErrUnsupported }
 
 // Close does nothing.
 func (waiter) Close() error { return nil }

@@ -254,9 +254,7 @@ func (p *packetSource) IsUp() bool {
 }
 
 // Close implements [Source].
-func (p *packetSource) Close() error {
-	return errors.Join(p.ring.close(), unix.Close(p.fd))
-}
+func (p *packetSource) Close() error { return errors.Join(p.ring.close(), unix.Close(p.fd)) }
 
 // plain returns the error that a user can do something about.
 func plain(err error) error {

@@ -64,9 +64,7 @@ var types = [...]string{"stop", "resume", "alarm", "hold"}
 func (t Type) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText sets t to the type that String returns the text for.
-func (t *Type) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(t, text, "ppfc", "type")
-}
+func (t *Type) UnmarshalText(text []byte) error { return enumtext.Unmarshal(t, text, "ppfc", "type") }
 
 // A Notification is a PPFC notification from its BTH up to the ICRC (PPFC
 // section 3): a BTH with opcode 0x81 and the P bit, then the extension.

@@ -65,9 +65,7 @@ func (m *Message) TruncateInvoking(dst netip.Addr) {
 // Before sending the message through a UDP socket, call [Message.TruncateInvoking]. For
 // rejects packets that [rocev2.Frame.MayAnswer] rejects, and FCN and proxy
 // messages to the experimental ports, with rocev2.ErrNotification.
-func For(congested *rocev2.Frame, level uint8) (Message, error) {
-	return about(congested, level, 0)
-}
+func For(congested *rocev2.Frame, level uint8) (Message, error) { return about(congested, level, 0) }
 
 // about is For that also rejects proxy messages to this port.
 func about(congested *rocev2.Frame, level uint8, port uint16) (Message, error) {

@@ -188,9 +188,7 @@ func (m *Message) rangeError() error {
 }
 
 // isOneFamily reports whether both addresses are IPv4 or both are IPv6.
-func (m *Message) isOneFamily() bool {
-	return m.Src.Is4() && m.Dst.Is4() || m.Src.Is6() && m.Dst.Is6()
-}
+func (m *Message) isOneFamily() bool { return m.Src.Is4() && m.Dst.Is4() || m.Src.Is6() && m.Dst.Is6() }
 
 func (m *Message) layout() *layout {
 	if m.Src.Is4() {

@@ -32,9 +32,7 @@ func (p *Packet) FlowKey() (key FlowKey, ok bool) {
 }
 
 // String returns the key as in "192.0.2.1 > 192.0.2.2 qp 0x000011".
-func (k FlowKey) String() string {
-	return fmt.Sprintf("%v > %v qp 0x%06x", k.Src, k.Dst, k.DestQP)
-}
+func (k FlowKey) String() string { return fmt.Sprintf("%v > %v qp 0x%06x", k.Src, k.Dst, k.DestQP) }
 
 // Compare orders keys by source, destination and queue pair. It returns a
 // negative number if k comes before other, and 0 if they are equal.

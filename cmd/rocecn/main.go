@@ -60,9 +60,7 @@ var commands = []command{
 	{"listen", "receive FCN or proxy messages over UDP and print them", listen.Run},
 }
 
-func main() {
-	os.Exit(runCommand(interruptContext(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
+func main() { os.Exit(runCommand(interruptContext(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 // interruptContext returns a context that the first interrupt ends. One that comes
 // a second later or more ends the program immediately; sooner, it is the same

@@ -61,9 +61,7 @@ func sumOctets(all []*flows.Flow) (n uint64) {
 }
 
 // isLossy reports whether packets of a flow were lost, or may have been lost.
-func isLossy(f *flows.Flow) bool {
-	return hasLosses(f) || countUnjudged(f) > 0 || f.Causes.Read > 0
-}
+func isLossy(f *flows.Flow) bool { return hasLosses(f) || countUnjudged(f) > 0 || f.Causes.Read > 0 }
 
 // countUnjudged returns the number of skipped PSNs of a flow without answers. In a flow with answers
 // an unjudged gap is the last one, and the capture ended before its answer.

@@ -41,9 +41,7 @@ func (c *clock) set(now time.Time) {
 
 // answerTime returns the longest time from a request to its response: a second,
 // or up to a minute where packets are seconds apart, as in a sampled capture.
-func (c *clock) answerTime() time.Duration {
-	return min(max(16*c.pace, time.Second), time.Minute)
-}
+func (c *clock) answerTime() time.Duration { return min(max(16*c.pace, time.Second), time.Minute) }
 
 // time returns when the clock stood at ticks.
 func (c *clock) time(ticks int64) time.Time { return c.last.Add(time.Duration(ticks - c.ticks)) }

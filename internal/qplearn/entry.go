@@ -67,9 +67,7 @@ func (e *Entry) silent(now int32) bool { return e.confirmed == 0 || !within(sile
 func (e *Entry) unsure() bool { return e.lifetime.requests > 0 && !e.sure }
 
 // agrees reports whether the flow's last packet exists and agreed with a pair.
-func (e *Entry) agrees() bool {
-	return !e.stray && (e.lifetime.requests > 0 || e.confirmed != 0)
-}
+func (e *Entry) agrees() bool { return !e.stray && (e.lifetime.requests > 0 || e.confirmed != 0) }
 
 // questioned reports whether there is evidence for another pair of the same flow.
 func (e *Entry) questioned() bool { return e.contested || e.rival != 0 || e.shared }

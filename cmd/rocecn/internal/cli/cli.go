@@ -132,6 +132,4 @@ func End(stderr io.Writer, command string, err error) int {
 
 // Closed reports whether err means that the reader of a pipe has closed it,
 // as head does: then the command ends without a message.
-func Closed(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
-}
+func Closed(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) }

@@ -133,6 +133,4 @@ func (i *inspector) reportError(name string, err error) {
 	cli.PrintError(i.stderr, "inspect", name, err)
 }
 
-func (i *inspector) flush() error {
-	return cli.Output(i.out.Flush())
-}
+func (i *inspector) flush() error { return cli.Output(i.out.Flush()) }

@@ -241,9 +241,7 @@ func appendUint[T unsigned](b []byte, key string, v T) []byte {
 	return strconv.AppendUint(append(b, key...), uint64(v), 10)
 }
 
-func appendBool(b []byte, key string, v bool) []byte {
-	return strconv.AppendBool(append(b, key...), v)
-}
+func appendBool(b []byte, key string, v bool) []byte { return strconv.AppendBool(append(b, key...), v) }
 
 func appendAddr(b []byte, key string, a netip.Addr) []byte {
 	return append(a.AppendTo(append(b, key...)), '"')
@@ -281,9 +279,7 @@ func appendString(b []byte, key, text string) []byte {
 }
 
 // endList ends a list and removes the comma after its last element.
-func endList(b []byte) []byte {
-	return append(bytes.TrimSuffix(b, []byte{','}), ']')
-}
+func endList(b []byte) []byte { return append(bytes.TrimSuffix(b, []byte{','}), ']') }
 
 // appendHex is for the lowest hexadecimal digits of a number.
 func appendHex(b []byte, key string, v uint64, digits int) []byte {
