@@ -568,13 +568,30 @@ func TestWrongFiles(t *testing.T) {
 		{"", "not JSON: EOF"}, {"null", "the scenario: null: want a value"},
 		{"[]", "the scenario: a list: want an object"},
 		{right + "]garbage", "there is more after the scenario"}, {right + "}", "there is more after the scenario"},
-		{right + " x", "there is more after the scenario"},
+		{right + " x", "there is more after the scenario, in line 2"},
+		{"{\n\"duration\": \"1ms\",\n\"seeds\": [1,,2]}", "not JSON: invalid character ',' looking for beginning of " +
+			"value, in line 3"},
+		{"{\n\"duration\": \"1ms\",\n\n", "not JSON: unexpected EOF, in line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read([]byte(c.name))
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// A scenario can run with some of its variants, although the others have keys of their own.
+func TestKeepVariants(t *testing.T) {
+	const ring = `{"duration": "1ms", "topology": {"kind": "star", "hosts": 9}, "variants": ["cnp", "fastcnp", "ppfc"],
+		"switch": {"ppfc": {"hold": "150KB"}}, "traffic": [{"kind": "incast", "senders": 8}]}`
+	s := read(t, ring)
+	require.NoError(t, s.KeepVariants(""))
+	require.Len(t, s.Variants, 3)
+	require.NoError(t, s.KeepVariants("fastcnp,cnp"))
+	require.Equal(t, []lab.Variant{lab.FastCNP, lab.CNP}, s.Variants)
+	require.EqualError(t, s.KeepVariants("ppfc"), `"ppfc": want some of fastcnp,cnp`)
+	require.EqualError(t, s.KeepVariants("cnp,cnp"), `"cnp": given twice`)
+	require.Len(t, s.Variants, 2)
 }
 
 // The results of a run do not keep its network in memory.

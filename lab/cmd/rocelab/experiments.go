@@ -38,6 +38,8 @@ type options struct {
 	seeds int
 	share string // as in 2/8; empty for everything
 	state string // file of the results so far; empty for none
+
+	variants string // of scenarios, with commas; empty for all
 }
 
 // runExperiments runs experiments.

@@ -46,7 +46,8 @@ func main() {
 
 const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
 
-usage: rocelab run [-json] FILE…    run scenarios; - is standard input
+usage: rocelab run [-json] [-variants LIST] FILE…
+                                    run scenarios; - is standard input
        rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] [-results FILE] NAME…
                                     run experiments: C1 and so on, quick, all, time, checks
        rocelab merge [-json] [-html PAGE] FILE…
@@ -103,6 +104,7 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	f.BoolVar(&o.quick, "quick", false, "experiments at a small size")
 	f.IntVar(&o.seeds, "seeds", 0, "seeds of experiments")
 	f.StringVar(&o.share, "share", "", "which share of the cases, as in 2/8")
+	f.StringVar(&o.variants, "variants", "", "run only these variants of scenarios, as in cnp,fastcnp")
 	f.StringVar(&o.state, "results", "", "write the results to this `file` after each case, and omit the cases in it")
 	if err := f.Parse(args); err != nil {
 		return exitStatus(err)
@@ -118,6 +120,9 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 		}
 	}
 	switch {
+	case named > 0 && o.variants != "":
+		fmt.Fprintln(stderr, "rocelab run: -variants: want scenarios, not experiments")
+		return misused
 	case named == f.NArg():
 		return o.runExperiments(ctx, f.Args(), stdout, stderr)
 	case named > 0:
@@ -139,6 +144,10 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 		if err != nil {
 			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", name, err)
 			return failed
+		}
+		if err := s.KeepVariants(o.variants); err != nil {
+			fmt.Fprintf(stderr, "rocelab run: %s: -variants: %v\n", name, err)
+			return misused
 		}
 		all = append(all, s)
 	}
@@ -208,9 +217,10 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 			Whole    bool               `json:"whole"` // not interrupted
 			Port     string             `json:"deepest_queue"`
 			Print    string             `json:"fingerprint"`
+			Events   uint64             `json:"events"`
 			Metrics  []metric           `json:"metrics"`
 		}{s.Name, s.Line(r.Variant), s.Topology, s.Traffic, short, s.Duration, s.Warmup, r.Variant.String(), r.Seed,
-			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print), nil}
+			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print), r.Events, nil}
 		for _, m := range scenario.Metrics() {
 			if x := m.Of(r); !math.IsNaN(x) && !math.IsInf(x, 0) {
 				line.Metrics = append(line.Metrics, metric{m.Name, m.Unit, x})

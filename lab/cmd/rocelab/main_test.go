@@ -38,6 +38,11 @@ func TestRun(t *testing.T) {
 	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
 	require.Regexp(t, `(?m)^peak of the deepest queue +KB +[\d.]+ +[\d.]+ +[\d.]+$`, out)
 
+	status, out, errs = call(t.Context(), incast, "run", "-json", "-variants", "oracle", "-")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, 1, strings.Count(out, "\n"))
+	require.Contains(t, out, `"variant":"oracle"`)
+
 	status, out, errs = call(t.Context(), incast, "run", "-json", "-")
 	require.Equal(t, 0, status, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -49,11 +54,14 @@ func TestRun(t *testing.T) {
 			Traffic                 []map[string]any
 			Scenario                json.RawMessage
 			Whole                   bool
+			Events                  uint64
 			Metrics                 []struct{ Name string }
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &v))
 		require.Equal(t, "300µs", v.Duration)
 		require.True(t, v.Whole)
+		require.Greater(t, v.Events, uint64(1000))
+		require.Contains(t, fmt.Sprint(v.Metrics), "{peak after the warmup}", "as experiments have it")
 		require.EqualValues(t, "star 5 100G 1µs", fmt.Sprint(v.Topology["kind"], " ", v.Topology["hosts"], " ",
 			v.Topology["rate"], " ", v.Topology["delay"]))
 		require.Equal(t, "incast", v.Traffic[0]["kind"])
@@ -85,6 +93,8 @@ func TestWrongArguments(t *testing.T) {
 		{"run -quick -", misused, "-html, -quick, -seeds, -share and -results are for experiments: C1, C1a, "},
 		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
 		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
+		{"run -variants cnp C2", misused, "-variants: want scenarios, not experiments"},
+		{"run -variants hpcc -", misused, `-: -variants: "hpcc": want some of cnp,fastcnp,oracle`},
 		{"run -seeds -1 C2", misused, "-seeds: -1: want 1 to 1000"},
 		{"merge", misused, "usage: rocelab run"},
 		{"merge nowhere.json", failed, "nowhere.json: no such file"},
