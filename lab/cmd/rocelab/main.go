@@ -48,7 +48,7 @@ const usage = `Runs networks in which the congestion signals of RoCEv2 are real 
 
 usage: rocelab run [-json] [-variants LIST] FILE…
                                     run scenarios; - is standard input
-       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] [-results FILE] NAME…
+       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-cases REGEXP] [-share I/N] [-results FILE] NAME…
                                     run experiments: C1 and so on, quick, all, time, checks
        rocelab merge [-json] [-html PAGE] FILE…
                                     merge the results of shares of experiments
@@ -104,6 +104,7 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	f.BoolVar(&o.quick, "quick", false, "experiments at a small size")
 	f.IntVar(&o.seeds, "seeds", 0, "seeds of experiments")
 	f.StringVar(&o.share, "share", "", "which share of the cases, as in 2/8")
+	f.StringVar(&o.cases, "cases", "", "run only the cases of experiments that match this `regexp`")
 	f.StringVar(&o.variants, "variants", "", "run only these variants of scenarios, as in cnp,fastcnp")
 	f.StringVar(&o.state, "results", "", "write the results to this `file` after each case, and omit the cases in it")
 	if err := f.Parse(args); err != nil {
@@ -128,8 +129,8 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	case named > 0:
 		fmt.Fprintln(stderr, "rocelab run: scenarios and experiments are run apart")
 		return misused
-	case o.page != "" || o.quick || o.seeds != 0 || o.share != "" || o.state != "":
-		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds, -share and -results are for experiments: "+
+	case o.page != "" || o.quick || o.seeds != 0 || o.share != "" || o.state != "" || o.cases != "":
+		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds, -cases, -share and -results are for experiments: "+
 			strings.Join(experiment.IDs(), ", ")+", quick and all")
 		return misused
 	}

@@ -90,11 +90,12 @@ func TestWrongArguments(t *testing.T) {
 			`: topology.kind: "ring": want star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork`},
 		{"check A99", misused, "A99 is no check"},
 		{"run C2 -", misused, "scenarios and experiments are run apart"},
-		{"run -quick -", misused, "-html, -quick, -seeds, -share and -results are for experiments: C1, C1a, "},
+		{"run -quick -", misused, "-html, -quick, -seeds, -cases, -share and -results are for experiments: C1, C1a, "},
 		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
 		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
 		{"run -variants cnp C2", misused, "-variants: want scenarios, not experiments"},
 		{"run -variants hpcc -", misused, `-: -variants: "hpcc": want some of cnp,fastcnp,oracle`},
+		{"run -cases [ C2", misused, "-cases: error parsing regexp: missing closing ]"},
 		{"run -seeds -1 C2", misused, "-seeds: -1: want 1 to 1000"},
 		{"merge", misused, "usage: rocelab run"},
 		{"merge nowhere.json", failed, "nowhere.json: no such file"},
@@ -137,6 +138,10 @@ func TestExperiments(t *testing.T) {
 	require.Equal(t, 0, status)
 	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
 	require.True(t, strings.HasPrefix(out, "C2m: incast, the completion of messages\n"), out)
+
+	status, out, errs = call(t.Context(), "", "run", "-quick", "-seeds", "1", "-cases", "senders 8, message 64 KB", "C2m")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, 2, strings.Count(out, "\nrate 100 Gbit/s, "), "with and without PFC")
 
 	// A run continues where an earlier one ended: the cases in the file do not run again.
 	ctx, end := context.WithCancel(t.Context())
