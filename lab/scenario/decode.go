@@ -122,7 +122,7 @@ func (d *decoder) decodeObject(key string, text json.RawMessage, v reflect.Value
 	fields := map[string]int{}
 	var names []string
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("json"); name != "" {
+		if name := v.Type().Field(i).Tag.Get("json"); name != "-" {
 			fields[name] = i
 			names = append(names, name)
 		}

@@ -29,6 +29,9 @@ type Scenario struct {
 	Host     Host          `json:"host"`
 	Reaction Reaction      `json:"reaction"`
 	Traffic  []Traffic     `json:"traffic"`
+
+	// KeepMessages makes each Result have its Messages. It is no part of the file.
+	KeepMessages bool `json:"-"`
 }
 
 // A Topology says how hosts are connected.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -134,7 +136,7 @@ func (c *claim) compare(x float64, ok bool, number string) error {
 	switch {
 	case !ok || x < want-half || x > want+half:
 		return fmt.Errorf("results have %v", x)
-	case !strings.Contains(c.text, strings.TrimPrefix(number, "+")):
+	case !strings.Contains(c.text, strings.TrimLeft(number, "+−")): // a sentence may say "lower"
 		return fmt.Errorf("the sentence does not have this number: %s", c.text)
 	}
 	return nil
@@ -170,8 +172,10 @@ func TestClaims(t *testing.T) {
 
 // A claim fails on each way in which results can contradict it.
 func TestWrongClaims(t *testing.T) {
-	r := &experiment.Results{Cases: []experiment.CaseText{{Experiment: "X", Name: "a", Scenario: []byte(`{"warmup":"1ms"}`),
-		Variants: []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle}}}}
+	r := &experiment.Results{Cases: []experiment.CaseText{{
+		Experiment: "X", Name: "a", Scenario: []byte(`{"warmup":"1ms"}`),
+		Variants: []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle},
+	}}}
 	const figure = "use of its link"
 	for seed := range 6 {
 		x := float64(seed) / 100
@@ -220,4 +224,68 @@ func TestWrongClaims(t *testing.T) {
 	fresh := &experiment.Results{Cases: unchecked.Cases, Runs: unchecked.Runs}
 	require.ErrorContains(t, claims[0].check(fresh), "not checked for steady state")
 	require.NoError(t, claims[1].check(fresh))
+}
+
+// The small size agrees with the full one, in the cases that are the same network at both: of the figures that are
+// steady in both, at most 5 % differ by more than 2 %, with intervals that do not overlap; and no difference between
+// variants has another sign where it is significant in both, unless nothing shows that the small figure is steady.
+func TestQuickAgainstFull(t *testing.T) {
+	quick := results(t, "../../docs/results/quick.json", "quick")
+	full := results(t, "../../docs/results/full.json", "full")
+	steady, apart, signs := 0, 0, 0
+	for i := range full.Cases {
+		f := &full.Cases[i]
+		for j := range quick.Cases {
+			q := &quick.Cases[j]
+			if q.Experiment != f.Experiment || q.Name != f.Name || network(t, q) != network(t, f) {
+				continue
+			}
+			for figure := range figures(full, f) {
+				for _, v := range f.Variants {
+					state := quick.Steadiness(q, v, figure)
+					if state == experiment.InSteady && full.Steadiness(f, v, figure) == experiment.InSteady {
+						a, aFrom, aTo, _ := quick.Median(q, v, figure)
+						b, bFrom, bTo, _ := full.Median(f, v, figure)
+						steady++
+						if math.Abs(a-b) > 0.02*math.Abs(b) && (aTo < bFrom || bTo < aFrom) {
+							apart++
+						}
+					}
+					a, okA := quick.Change(q, v, figure)
+					b, okB := full.Change(f, v, figure)
+					if okA && okB && state != experiment.Unchecked && a.Significant() && b.Significant() {
+						signs++
+						require.Equal(t, a.Median > 0, b.Median > 0, "%s, %s, %s, %v: %v at the small size, "+
+							"%v at full size", q.Experiment, q.Name, figure, v, &a, &b)
+					}
+				}
+			}
+		}
+	}
+	require.LessOrEqual(t, float64(apart), 0.05*float64(steady))
+	require.Greater(t, signs, 100)
+}
+
+// network returns the scenario of a case without the keys that sizes may change.
+func network(t *testing.T, c *experiment.CaseText) string {
+	t.Helper()
+	var s map[string]any
+	require.NoError(t, json.Unmarshal(c.Scenario, &s))
+	for _, key := range []string{"duration", "warmup", "seeds", "name"} {
+		delete(s, key)
+	}
+	return string(wiretest.Must(json.Marshal(s))(t))
+}
+
+// figures returns the names of the figures of a case.
+func figures(r *experiment.Results, c *experiment.CaseText) map[string]bool {
+	names := map[string]bool{}
+	for i := range r.Runs {
+		if r.Runs[i].Experiment == c.Experiment && r.Runs[i].Case == c.Name {
+			for name := range r.Runs[i].Figures {
+				names[name] = true
+			}
+		}
+	}
+	return names
 }

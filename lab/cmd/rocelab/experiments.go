@@ -41,6 +41,8 @@ type options struct {
 	state string // file of the results so far; empty for none
 
 	variants string // of scenarios, with commas; empty for all
+	messages string // file for a table of the messages of a scenario
+	series   string // file for a table of a scenario over time
 	cases    string // regular expression for the names of cases; empty for all
 }
 
