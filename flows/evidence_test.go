@@ -240,6 +240,9 @@ func TestPauseEvidence(t *testing.T) {
 	require.Equal(t, 10_000*time.Nanosecond, p.Until.Sub(p.Since))
 	require.Equal(t, 400*time.Nanosecond, p.Longest)
 	require.Zero(t, s.onlyLink().PauseSigns[AllPriorities])
+
+	s.observeFrame(20_000, off3).observeOther(20_600)
+	require.Equal(t, 600*time.Nanosecond, s.onlyLink().PauseSigns[3].Longest, "it still lasts")
 }
 
 func TestEvidenceAllocatesNothing(t *testing.T) {

@@ -27,11 +27,13 @@ func TestPauses(t *testing.T) {
 	observeXOFF(table, 6, 300*µs, 3, 0) // nothing was paused
 	at := func(d time.Duration) time.Time { return time.Unix(1, 0).Add(d).UTC() }
 	src := table.Snapshot().Links[0].Src
-	require.Equal(t, []Pause{
+	want := []Pause{
 		{src, 3, at(0), at(150 * µs), 150 * µs, 2, 1},
 		{src, 3, at(200 * µs), at(203 * µs), 3 * µs, 1, 3},
 		{src, 5, at(203 * µs), at(300 * µs), 97 * µs, 1, 5}, // until the last packet
-	}, table.Pauses())
+	}
+	require.Equal(t, want, table.Pauses())
+	require.Equal(t, want, table.Pauses(), "a second call has the same result")
 
 	whole := Packet{kind: pfcKind, pause: pause{mac: [6]byte{1}, whole: true, quanta: [8]uint16{7}}}
 	table.Observe(&whole, 7, at(400*µs))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -443,6 +444,31 @@ func TestPoll(t *testing.T) {
 	}()
 	stop()
 	require.Equal(t, io.EOF, <-ended)
+}
+
+// A stubborn source does not end.
+type stubborn struct{ Source }
+
+func (stubborn) Stop() error { return nil }
+
+// A stopped Poll ends also where a source does not.
+func TestPollOfStubbornSource(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	in := wiretest.Must(ListenUDP("127.0.0.1:0"))(t)
+	t.Cleanup(func() { in.Close() })
+	p, stop := poll(t, stubborn{in})
+	stop()
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := p.Next(-1)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		require.Equal(t, io.EOF, err)
+	case <-time.After(wiretest.Timeout):
+		t.Fatal("Next has not returned")
+	}
 }
 
 // Neither reading datagrams nor sending allocates.
