@@ -216,7 +216,7 @@ func TestKernelRejections(t *testing.T) {
 	var status string
 	wiretest.Await(t, "the host in /status", func() bool { // which lists them once a second
 		status = agent.get("/status")
-		return strings.Contains(status, "rejecting")
+		return strings.Contains(status, `"rejecting": {`)
 	})
 	require.Regexp(t, `"rejecting": \{\s*"total": 1,\s*"hosts": \[\s*\{\s*"host": "2001:db8:1::a",\s*"since": "`,
 		status)
