@@ -49,8 +49,8 @@ func findNotECNCapable(v *view) {
 			Excluded: []string{"a network without ECN: other packets near these were marked"},
 			Since:    not.Since, Until: not.Until,
 			Text: fmt.Sprintf("The packets of %v arrive without ECN: all %s of %s are Not-ECT, from %s on. At the "+
-				"same time %s of other flows had CE. Where switches mark those, they drop these, and no CNP is "+
-				"sent. Either %v sends them so, or a hop before this capture point clears the field.",
+				"same time %s of other flows had CE. Where switches mark the others, they drop these, and no "+
+				"receiver sends a CNP. Either %v sends them so, or a hop before this capture point clears the field.",
 				g.address, formatCount(not.Count, "packet"), formatCount(len(g.flows), "flow"), formatStart(not),
 				formatCount(others.Count, "packet"), g.address),
 			Next: fmt.Sprintf("Capture at %v: if its packets leave with ECT(0), compare captures along the path "+

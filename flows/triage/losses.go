@@ -16,7 +16,8 @@ func findLosses(v *view) {
 	var late []*flows.Flow // with timeouts only
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return (isStorm(f) || isTimedOut(f) || isLossy(f)) &&
-			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp, CauseMTU, CausePathDown)
+			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp, CauseMTU, CausePathDown) &&
+			!isTrimmed(f) && !v.withoutAnswers[f.FlowKey]
 	}) {
 		var storms, timeouts, others []*flows.Flow
 		for _, f := range g.flows {
@@ -50,6 +51,12 @@ func findLosses(v *view) {
 	for _, g := range groupBy(late, sourceOf) {
 		v.addVerdict(describeTimeouts(&g), g.flows)
 	}
+}
+
+// isTrimmed reports whether trimmed packets explain at least half of the losses of a flow.
+func isTrimmed(f *flows.Flow) bool {
+	n := f.Evidence.Sign(flows.SignTrimmed).Count
+	return n > 0 && 2*n >= countLosses(f)
 }
 
 // sumOctets returns the IP octets of flows.

@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
@@ -55,12 +56,22 @@ func findMTU(v *view) {
 					"ever answered, although it was retransmitted, from %s on. Between the same hosts requests of "+
 					"at most %d octets are answered.", g.address, to.address, shortest, formatStart(again), longest),
 				Next: fmt.Sprintf("Compare the MTU of every link on the path with the path MTU of the connection; "+
-					"ping -M do -s %d %v shows whether such packets pass.", shortest-28, to.address),
+					"ping -M do -s %d %v shows whether such packets pass.",
+					pingSize(to.address, shortest), to.address),
 				Frames: evidenceFrames(stuck, flows.SignAfterTimeout),
 				Filter: joinAnd(filterRequests(stuck), filterFrames(again)),
 			}, stuck)
 		}
 	}
+}
+
+// pingSize returns the length of the data in an ICMP echo request of this many IP octets.
+func pingSize(to netip.Addr, octets uint32) uint32 {
+	const icmpSize = 8
+	if to.Is4() {
+		return octets - 20 - icmpSize
+	}
+	return octets - 40 - icmpSize
 }
 
 // findPathDown finds pairs of hosts between which all flows became silent together.

@@ -110,9 +110,13 @@ func findPauseStorm(v *view) {
 		verdict.Suspects = append([]string{from}, also...)
 		text += fmt.Sprintf(" It was the first in the capture, and %s did the same: a paused device pauses others.",
 			formatList(also, 3))
-	case v.isHost(from):
+	case v.hostOf(from).IsValid():
+		host := v.hostOf(from)
 		verdict.Party = from
-		verdict.Excluded = []string{"a switch that is paused itself: the address is that of a host"}
+		verdict.Excluded = []string{fmt.Sprintf("a switch that is paused itself: the address is that of the host %v",
+			host)}
+		next = fmt.Sprintf("Find out why %v receives too slowly: its counters of full buffers and of PCIe, its "+
+			"load, and the memory that its NIC writes to.", host)
 	default:
 		verdict.Suspects = []string{from, "a device that pauses the port with this address"}
 	}
@@ -131,20 +135,19 @@ func findPauseStorm(v *view) {
 	v.addVerdict(verdict, nil)
 }
 
-// isHost reports whether an Ethernet address is the source of the flows of a single host. A router is
-// the source of those of several hosts.
-func (v *view) isHost(mac string) bool {
-	var host netip.Addr
+// hostOf returns the host that has an Ethernet address: the source of the flows from it. It is invalid if there are
+// several, as for a router, or none.
+func (v *view) hostOf(mac string) (host netip.Addr) {
 	for _, f := range v.flows {
 		switch {
 		case f.SrcMAC.String() != mac || f.Varies.SrcMAC:
 		case host.IsValid() && host != f.Src:
-			return false
+			return netip.Addr{}
 		default:
 			host = f.Src
 		}
 	}
-	return host.IsValid()
+	return host
 }
 
 // joinBursts removes findings about congestion of flows to a device that paused its link: after a

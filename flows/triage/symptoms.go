@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/flows"
@@ -11,9 +12,13 @@ import (
 
 // findCongested finds marked packets and notifications. A mark names no switch, so there is no party.
 func findCongested(v *view) {
+	missing := map[netip.Addr]bool{} // receivers without CNPs: their other flows are in the same queue
+	for _, f := range v.flows {
+		missing[f.Dst] = missing[f.Dst] || v.hasCause(f, CauseCNPMissing)
+	}
 	for _, g := range v.joinFans(func(f *flows.Flow) bool {
-		return congestionSign(f).Count > 0 && !v.hasCause(f, CauseIncast, CauseOnePath, CauseCNPMissing,
-			CauseCNPUnheeded, CauseTooManyNotices)
+		return congestionSign(f).Count > 0 && !v.hasCause(f, CauseIncast, CauseOnePath, CauseCNPUnheeded,
+			CauseTooManyNotices) && !missing[f.Dst]
 	}, congestionSign) {
 		hits, _ := congestionSpan(g.flows)
 		var judged, slowed uint64
@@ -30,8 +35,23 @@ func findCongested(v *view) {
 			next = "Read the counters of marked packets on the switches between this capture point and the " +
 				"receiver, the last one first."
 		}
-		if judged > 0 {
+		ce, requests := sumSigns(g.flows, flows.SignCE).Count, sumSigns(g.flows, flows.SignRequest).Count
+		var wrong uint64
+		for _, f := range g.flows {
+			wrong += f.Wrong.CNPs + f.Wrong.FastCNPs
+		}
+		switch {
+		case wrong > 0:
+			text += fmt.Sprintf(" The senders do not slow down for the %s with a wrong ICRC.", formatCount(wrong,
+				"CNP"))
+			next = "Mend these CNPs first. " + next
+		case judged > 0 && (ce == 0 || 2*slowed >= judged): // a queue before this capture point hides lower rates
 			text += fmt.Sprintf(" Senders slowed down after %d of %s.", slowed, formatCount(judged, "CNP"))
+		}
+		if ce > 0 && 100*ce < requests && wrong == 0 && sumSigns(g.flows, flows.SignCNP).Count > 0 {
+			next = "So few marks with CNPs about them are ECN at work, and need no action unless these flows are " +
+				"too slow. " +
+				next
 		}
 		if cnps := sumSigns(g.flows, flows.SignCNP, flows.SignNotification, flows.SignAnswer); cnps.Count == 0 {
 			text += " The capture has no packets from the receiver, so it does not show whether CNPs are sent."

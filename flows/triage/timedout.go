@@ -50,7 +50,7 @@ func describeTimeouts(g *group) Verdict {
 	case covered*2 >= retransmitted.Count && !isShort:
 		reason = fmt.Sprintf("The answers to %d of these had passed this capture point before, so they were lost "+
 			"between it and %v.", covered, g.address)
-		next = fmt.Sprintf("Look for drops between this capture point and %v, in this direction.", g.address)
+		next = fmt.Sprintf("Look for drops on the way from this capture point to %v.", g.address)
 		suspects = []string{"the path from this capture point to " + g.address.String(), timer}
 		excluded = []string{"loss of the requests: they were answered"}
 	case spurious == retransmitted.Count && !isShort:

@@ -19,6 +19,7 @@ type view struct {
 	verdicts       []Verdict
 	end            time.Time                 // of the capture, as far as flows and links show it
 	explainedFlows []map[rocev2.FlowKey]bool // flows with a verdict, by cause
+	withoutAnswers map[rocev2.FlowKey]bool   // flows about which all ACKs have a wrong ICRC
 }
 
 // A pair is a source and a destination.
@@ -33,7 +34,8 @@ type group struct {
 }
 
 func newView(s *flows.Snapshot) *view {
-	v := &view{Snapshot: s, pairs: map[pair]uint64{}, explainedFlows: make([]map[rocev2.FlowKey]bool, noCause)}
+	v := &view{Snapshot: s, pairs: map[pair]uint64{}, explainedFlows: make([]map[rocev2.FlowKey]bool, noCause),
+		withoutAnswers: map[rocev2.FlowKey]bool{}}
 	for i := range s.Flows {
 		if f := &s.Flows[i]; f.Evidence != nil && f.DestQP > 1 {
 			v.flows = append(v.flows, f)

@@ -101,18 +101,35 @@ func findWrongICRC(v *view) {
 		} else {
 			from, party, suspects = "nodes on the path", "", []string{"the node that sends these " + k.kind + "s"}
 		}
+		effect := ""
+		if k.kind == "ACK" {
+			for _, f := range c.flows {
+				v.withoutAnswers[f.FlowKey] = true
+			}
+		}
+		if n := countRetransmitted(c.flows); k.kind == "ACK" && n > 0 {
+			effect = " Their senders get no answer: " + formatCountWas(n, "packet") + " retransmitted."
+		}
 		v.addVerdict(Verdict{
 			Cause: CauseWrongICRC, Party: party, Suspects: suspects, Since: c.sign.Since, Until: c.sign.Until,
 			Excluded: []string{"a link that corrupts packets: it would not hit all packets of one kind",
 				"the hosts that drop them"},
 			Text: fmt.Sprintf("All %s from %v have a wrong %s, from %s on. Hosts drop such packets, so they have no "+
-				"effect.", formatCount(c.wrong, k.kind), from, what, formatStart(c.sign)),
+				"effect.%s", formatCount(c.wrong, k.kind), from, what, formatStart(c.sign), effect),
 			Next: "Check the program or adapter that writes them: " + covers + ".",
 			Frames: limitFrames([]Frame{{c.sign.First, "answer with a wrong ICRC"},
 				{c.sign.Last, "answer with a wrong ICRC"}}),
 			Filter: filter,
 		}, c.flows)
 	}
+}
+
+// countRetransmitted returns the number of retransmissions of flows.
+func countRetransmitted(all []*flows.Flow) (n uint64) {
+	for _, f := range all {
+		n += f.PSN.Retransmitted
+	}
+	return n
 }
 
 // addCorruptAnswers adds a verdict about a source from which some answers of one kind have a wrong ICRC or UDP

@@ -628,6 +628,9 @@ func requireIs(t *testing.T, b []byte, what string, v *triage.Verdict) {
 	case "sequence NAK":
 		require.EqualValues(t, 0x11, opcode)
 		require.EqualValues(t, 0x60, b[bthAt+12])
+	case "NAK for a trimmed packet":
+		require.EqualValues(t, 0x11, opcode)
+		require.GreaterOrEqual(t, b[bthAt+12], byte(0x60))
 	case "NAK":
 		require.EqualValues(t, 0x11, opcode)
 		require.Greater(t, b[bthAt+12], byte(0x60))

@@ -29,9 +29,6 @@ type Scenario struct {
 	Host     Host          `json:"host"`
 	Reaction Reaction      `json:"reaction"`
 	Traffic  []Traffic     `json:"traffic"`
-
-	// KeepMessages makes each Result have its Messages. It is no part of the file.
-	KeepMessages bool `json:"-"`
 }
 
 // A Topology says how hosts are connected.
@@ -285,31 +282,6 @@ var keyOf = map[string]string{
 	"NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
 	"AckPriority": "host.ack_priority", "NotificationPriority": "host.notification_priority",
 	"Pausing.For": "switch.ppfc.pause",
-}
-
-// KeepVariants reduces the variants of the scenario to a list such as "cnp,fastcnp"; an empty list keeps all. Keys that
-// only the other variants use stay in the scenario.
-func (s *Scenario) KeepVariants(list string) error {
-	if list == "" {
-		return nil
-	}
-	var kept []lab.Variant
-	for name := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(s.Variants, func(v lab.Variant) bool { return v.String() == name })
-		if i < 0 {
-			var names []string
-			for _, v := range s.Variants {
-				names = append(names, v.String())
-			}
-			return fmt.Errorf("%q: want some of %s", name, strings.Join(names, ","))
-		}
-		kept = append(kept, s.Variants[i])
-	}
-	if i := repeatedIndex(kept); i > 0 {
-		return fmt.Errorf("%q: given twice", kept[i])
-	}
-	s.Variants = kept
-	return nil
 }
 
 // repeatedIndex returns the index of the first value that is also earlier in the list; 0 if all differ.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/build"
@@ -39,11 +38,6 @@ type options struct {
 	seeds int
 	share string // as in 2/8; empty for everything
 	state string // file of the results so far; empty for none
-
-	variants string // of scenarios, with commas; empty for all
-	messages string // file for a table of the messages of a scenario
-	series   string // file for a table of a scenario over time
-	cases    string // regular expression for the names of cases; empty for all
 }
 
 // runExperiments runs experiments.
@@ -63,10 +57,6 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 	if err == nil && (o.seeds < 0 || o.seeds > 1000) {
 		err = fmt.Errorf("-seeds: %d: want 1 to 1000", o.seeds)
 	}
-	some, wrong := regexp.Compile(o.cases)
-	if err == nil && wrong != nil {
-		err = fmt.Errorf("-cases: %w", wrong)
-	}
 	if err != nil {
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 		return misused
@@ -79,11 +69,7 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 		plan.Save = o.writeState
 	}
 	for i := range chosen {
-		for _, c := range chosen[i].Cases(size, o.seeds) {
-			if some.MatchString(c.Name) {
-				plan.Cases = append(plan.Cases, c)
-			}
-		}
+		plan.Cases = append(plan.Cases, chosen[i].Cases(size, o.seeds)...)
 	}
 	p := newProgress(stderr)
 	results, err := plan.Run(ctx, build.Read().Commit(), size,

@@ -268,7 +268,8 @@ func (h *human) appendVerdict(v *triage.Verdict) []byte {
 // wrapText breaks a text into lines of this width.
 func wrapText(text string, width int) (lines []string) {
 	line := ""
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(strings.ReplaceAll(text, " %", "\x00%")) { // no line begins with %
+		word = strings.ReplaceAll(word, "\x00", " ")
 		switch {
 		case line == "":
 			line = word
