@@ -247,10 +247,10 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	doubted := p.kind == answerKind && partner != nil && partner.pairing.srcQPBy != 0 && !partner.expectsAnswer(r.psn)
 	a := &s.answers
 	if doubted {
-		a = &s.doubted
-	} else if p.kind == answerKind && s.doubted.any {
-		a.addCounts(&s.doubted)
-		s.doubted = Answers{}
+		a = &s.addOthers().doubted
+	} else if p.kind == answerKind && s.others != nil && s.others.doubted.any {
+		doubted := s.takeDoubted()
+		a.addCounts(&doubted)
 	}
 	a.countPacket(p, at)
 	if p.kind == answerKind &&

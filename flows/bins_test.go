@@ -151,7 +151,7 @@ func TestTotals(t *testing.T) {
 	require.Nil(t, tableOf(traffic.Generate(1, traffic.Options{}), Config{}).Totals())
 }
 
-// Flows over the limit have wider bins, and no onset bins.
+// Flows over the limit have wider bins, and no onset bins. Flows without trouble have a quarter of the places.
 func TestSeriesLimits(t *testing.T) {
 	all := seriesPools{maxFine: 1}
 	ids := make([]uint32, 2)
@@ -170,6 +170,33 @@ func TestSeriesLimits(t *testing.T) {
 	require.Len(t, all.beginSeries(&ids[0], 0).bins.tallies, seriesBins, "there is space again")
 }
 
+// A flow with wide bins has narrow ones from its first trouble on, if there is room, and loses no counts.
+func TestRefinedSeries(t *testing.T) {
+	all := seriesPools{maxFine: 2}
+	ids := make([]uint32, 3)
+	for i := range ids {
+		all.beginSeries(&ids[i], 0)
+	}
+	for i, bins := range []int{256, 256, 32} {
+		s := all.all.lookUp(ids[i])
+		s.bins.tallies[s.binAt(20_000)].CE++
+		s.beginOnset(20_000)
+		s.bins.tallies[s.binAt(200_000)].CE++
+		require.Len(t, s.bins.tallies, bins)
+		ce := uint32(0)
+		for _, b := range s.bins.tallies {
+			ce += b.CE
+		}
+		require.EqualValues(t, 2, ce)
+		require.EqualValues(t, []int64{1000, 1000, 8000}[i], s.bins.width)
+	}
+	require.EqualValues(t, 1, all.coarse.countUsed())
+	for i := range ids {
+		all.releaseSeries(&ids[i])
+	}
+	require.Zero(t, all.fine.countUsed()+all.coarse.countUsed()+all.onsets.countUsed())
+}
+
 // The memory for a series is as documented for Config.Series.
 func TestSeriesMemory(t *testing.T) {
 	const tally, mark = unsafe.Sizeof(Tally{}), unsafe.Sizeof(Mark{})
@@ -180,5 +207,5 @@ func TestSeriesMemory(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(series{})+coarseBins*tally, uintptr(3<<10))
 	room := maxFineSeries*(flow+seriesBins*tally) + maxMarkedSeries*seriesMarks*mark +
 		maxQueueSeries*unsafe.Sizeof(queues{})
-	require.LessOrEqual(t, room, uintptr(450<<20))
+	require.LessOrEqual(t, room, uintptr(160<<20))
 }

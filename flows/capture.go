@@ -135,7 +135,8 @@ func (t *Table) isOneWay() bool {
 	}
 	for id := range t.streams.All() {
 		s := t.streams.Value(id)
-		if s.answers.Total()+s.doubted.Total()+s.stray.Total() > 0 || s.early != 0 {
+		unmatched := s.unmatched()
+		if s.answers.Total()+unmatched.Total() > 0 || s.early != 0 {
 			if asking[t.keyOfStream(s).Reversed(0)] {
 				c.answered = true
 				return false

@@ -59,8 +59,8 @@ func (t *Table) dropStream(id uint32) {
 		}
 	}
 	e.Answers.addCounts(&s.settled)
-	e.Answers.addCounts(&s.stray)
-	e.Answers.addCounts(&s.doubted)
+	unmatched := s.unmatched()
+	e.Answers.addCounts(&unmatched)
 	t.earlies.release(&s.early)
 	if h := t.histories.lookUp(f.history); h != nil {
 		t.asks.release(&h.asks)

@@ -140,7 +140,7 @@ const (
 // evidence is the state of an [Evidence].
 type evidence struct {
 	signs     [signKinds]sign
-	notifiers [maxNotifiers]notifier
+	notifiers []notifier // the first maxNotifiers
 	pace      pace
 
 	previous               int64 // time of the previous request
@@ -151,7 +151,6 @@ type evidence struct {
 	covered                uint64
 	dscp                   uint64
 	pcp                    uint8
-	notifiersUsed          uint8
 
 	episodes        uint32 // id in Table.episodes; 0 for none
 	load            uint32 // id in Table.loads
@@ -351,16 +350,14 @@ func (e *evidence) recordNotice(kind NoticeKind, from *key, class, pcp uint8, fr
 	} else {
 		e.signs[SignNotification].addFrame(frame, at)
 	}
-	used := e.notifiers[:e.notifiersUsed]
-	i := slices.IndexFunc(used, func(n notifier) bool {
+	i := slices.IndexFunc(e.notifiers, func(n notifier) bool {
 		return n.kind == kind && n.from.Src == from.Src && (n.from.QP^from.QP)&overIPv4 == 0
 	})
 	if i < 0 {
-		if i = len(used); i == maxNotifiers {
+		if i = len(e.notifiers); i == maxNotifiers {
 			return
 		}
-		e.notifiersUsed++
-		e.notifiers[i] = notifier{from: *from, kind: kind}
+		e.notifiers = append(e.notifiers, notifier{from: *from, kind: kind})
 	}
 	n := &e.notifiers[i]
 	if d := at - n.until; n.count > 0 && d >= 0 {
@@ -387,7 +384,7 @@ func (t *Table) toEvidence(e *evidence) *Evidence {
 	for i := range e.signs {
 		out.signs[i] = e.signs[i].toSign()
 	}
-	for i := range e.notifiers[:e.notifiersUsed] {
+	for i := range e.notifiers {
 		n := &e.notifiers[i]
 		one := Notifier{From: n.from.FlowKey().Src, Kind: n.kind, Sign: n.sign.toSign(), TooClose: n.tooClose,
 			MinSpacing: -1}

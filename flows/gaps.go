@@ -28,7 +28,7 @@ const maxGaps = 64
 
 // A gapList has the gaps of a connection, the lowest first.
 type gapList struct {
-	all [maxGaps]gap
+	all []gap // grows to maxGaps as needed
 	n   int
 }
 
@@ -36,6 +36,9 @@ type gapList struct {
 func (h *gapList) add(one gap) (givenUp gap) {
 	if h.n == maxGaps {
 		givenUp = h.pop()
+	}
+	if h.n == len(h.all) {
+		h.all = append(h.all, one)
 	}
 	h.all[h.n] = one
 	h.n++
@@ -80,14 +83,15 @@ func (h *gapList) contains(p uint32) bool {
 // there is no room for both, the lowest gap is dropped and returned. If no gap is left before the
 // request, joined is the kind of the first message that ends after it, or noMessage.
 func (h *gapList) fillSpan(s span, r *opcodeRole) (givenUp gap, joined MessageKind) {
-	before := *h
+	var before [maxGaps]gap
+	n := copy(before[:], h.all[:h.n])
 	h.n, joined = 0, noMessage
 	keep := func(one gap) {
 		if lowest := h.add(one); lowest.length() > 0 {
 			givenUp = lowest
 		}
 	}
-	for _, one := range before.all[:before.n] {
+	for _, one := range before[:n] {
 		if bth.ComparePSN(s.from, one.to) >= 0 || bth.ComparePSN(s.to, one.from) <= 0 { // disjoint
 			keep(one)
 			continue

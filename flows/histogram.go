@@ -2,6 +2,7 @@ package flows
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -9,7 +10,8 @@ import (
 // that percentiles have an error of at most 1/32 (3 %). Values below 16 ns are exact, and values
 // above 2^39 ns (nine minutes) count as 2^39 ns. A nil Histogram is empty.
 type Histogram struct {
-	counts   [histogramSize]uint64
+	counts   []uint64 // of the buckets from first on; all others are empty
+	first    int
 	n        uint64
 	min, max time.Duration
 }
@@ -18,6 +20,7 @@ const (
 	histogramBits = 4 // number of bits after the highest one that select the bucket
 	histogramTop  = 39
 	histogramSize = (histogramTop - histogramBits + 1) << histogramBits
+	minBuckets    = 8 // a power of two
 )
 
 // Add counts a duration. Negative ones, caused by clock steps, count as 0.
@@ -28,7 +31,30 @@ func (h *Histogram) Add(d time.Duration) {
 	}
 	h.max = max(h.max, d)
 	h.n++
-	h.counts[bucketOf(d)]++
+	i := bucketOf(d) - h.first
+	if uint(i) >= uint(len(h.counts)) {
+		h.extendTo(i + h.first)
+		i = bucketOf(d) - h.first
+	}
+	h.counts[i]++
+}
+
+// extendTo extends counts to a bucket, in the direction of the bucket by as many buckets as there are, so
+// that few extensions are needed.
+func (h *Histogram) extendTo(bucket int) {
+	first, end := h.first, h.first+len(h.counts)
+	switch {
+	case len(h.counts) == 0:
+		first = bucket &^ (minBuckets - 1)
+		end = first + minBuckets
+	case bucket < first:
+		first = max(min(bucket, first-len(h.counts)), 0)
+	default:
+		end = min(max(bucket+1, end+len(h.counts)), histogramSize)
+	}
+	counts := make([]uint64, end-first)
+	copy(counts[max(h.first-first, 0):], h.counts)
+	h.counts, h.first = counts, first
 }
 
 // bucketOf returns the index of the bucket for d.
@@ -71,7 +97,7 @@ func (h *Histogram) durationAt(rank uint64) time.Duration {
 	var seen uint64
 	for i, n := range h.counts {
 		if seen += n; seen >= rank {
-			return min(max(bucketMiddle(i), h.min), h.max)
+			return min(max(bucketMiddle(h.first+i), h.min), h.max)
 		}
 	}
 	return h.max
@@ -93,6 +119,7 @@ func (h *Histogram) clone() *Histogram {
 		return nil
 	}
 	own := *h
+	own.counts = slices.Clone(h.counts)
 	return &own
 }
 
@@ -104,12 +131,14 @@ func (h *Histogram) subtractOld(old *Histogram) {
 	}
 	h.n = 0
 	for i := range h.counts {
-		h.counts[i] -= old.counts[i]
+		if j := h.first + i - old.first; uint(j) < uint(len(old.counts)) {
+			h.counts[i] -= old.counts[j]
+		}
 		if h.counts[i] > 0 {
 			if h.n == 0 {
-				h.min = bucketMiddle(i)
+				h.min = bucketMiddle(h.first + i)
 			}
-			h.max = bucketMiddle(i)
+			h.max = bucketMiddle(h.first + i)
 			h.n += h.counts[i]
 		}
 	}

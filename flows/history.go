@@ -21,7 +21,8 @@ type history struct {
 }
 
 func (h *history) resetConnection() {
-	*h = history{asks: h.asks, forgotten: h.asks != 0, retries: h.retries}
+	*h = history{asks: h.asks, forgotten: h.asks != 0, retries: h.retries,
+		gaps: gapList{all: h.gaps.all}, marks: pendingTimes{ring: h.marks.ring}}
 }
 
 // An askRequest is a READ or an ATOMIC: its message ends with the responder's data.
@@ -159,29 +160,51 @@ func (c RetransmissionCause) String() string {
 
 // pendingTimes are the requests that wait for their round trip time, the lowest PSN first.
 type pendingTimes struct {
-	psn  [maxMarks]uint32 // with readMark
-	at   [maxMarks]int64  // in nanoseconds since 1970
-	head uint32           // number of requests removed
-	tail uint32           // number of requests added
+	ring []pendingTime // grows to maxMarks as needed; its length is a power of two
+	head uint32        // number of requests removed
+	tail uint32        // number of requests added
 }
 
-// maxMarks is the number of requests timed at the same time. Further requests are not timed.
-const maxMarks = 64
+type pendingTime struct {
+	psn uint32 // with readMark
+	at  int64  // in nanoseconds since 1970
+}
+
+const (
+	minMarks = 4
+	maxMarks = 64 // requests timed at the same time. Further requests are not timed
+)
 
 // readMark is set in the PSN of a READ: only its first response ends the round trip.
 const readMark = 1 << 31
 
-func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
-	if m.tail-m.head == maxMarks {
-		return
+func (m *pendingTimes) entry(i uint32) *pendingTime { return &m.ring[i&uint32(len(m.ring)-1)] }
+
+// grow doubles the ring, and reports whether there was room for that.
+func (m *pendingTimes) grow() bool {
+	n := max(2*len(m.ring), minMarks)
+	if n > maxMarks {
+		return false
 	}
-	if m.tail != m.head && bth.ComparePSN(p, m.psn[(m.tail-1)%maxMarks]) <= 0 {
+	old := *m
+	m.ring = make([]pendingTime, n)
+	for i := m.head; i != m.tail; i++ {
+		*m.entry(i) = *old.entry(i)
+	}
+	return true
+}
+
+func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
+	if m.tail != m.head && bth.ComparePSN(p, m.entry(m.tail-1).psn) <= 0 {
 		return // reordered requests are not timed
+	}
+	if int(m.tail-m.head) == len(m.ring) && !m.grow() {
+		return
 	}
 	if read {
 		p |= readMark
 	}
-	m.psn[m.tail%maxMarks], m.at[m.tail%maxMarks] = p, now
+	*m.entry(m.tail) = pendingTime{p, now}
 	m.tail++
 }
 
@@ -190,11 +213,11 @@ func (m *pendingTimes) addRequest(p uint32, read bool, now int64) {
 func (m *pendingTimes) removePSN(p uint32) (at int64) {
 	keep := m.head
 	for i := m.head; i != m.tail; i++ {
-		if mark := m.psn[i%maxMarks]; mark&bth.MaxPSN != p {
-			m.psn[keep%maxMarks], m.at[keep%maxMarks] = mark, m.at[i%maxMarks]
+		if one := *m.entry(i); one.psn&bth.MaxPSN != p {
+			*m.entry(keep) = one
 			keep++
 		} else {
-			at = m.at[i%maxMarks]
+			at = one.at
 		}
 	}
 	m.tail = keep
@@ -207,13 +230,14 @@ func (m *pendingTimes) timeAnswer(c uint32, firstResponse, isNAK bool, now int64
 	most time.Duration,
 ) {
 	for m.head != m.tail {
-		p := m.psn[m.head%maxMarks]
-		if bth.ComparePSN(p&bth.MaxPSN, c) > 0 {
+		one := m.entry(m.head)
+		p := one.psn & bth.MaxPSN
+		if bth.ComparePSN(p, c) > 0 {
 			break
 		}
-		read := p&readMark != 0
-		if !isNAK && (!read || firstResponse && p&bth.MaxPSN == c) {
-			took := time.Duration(now - m.at[m.head%maxMarks])
+		read := one.psn&readMark != 0
+		if !isNAK && (!read || firstResponse && p == c) {
+			took := time.Duration(now - one.at)
 			times.Add(took)
 			most = max(most, took)
 		}

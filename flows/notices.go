@@ -62,7 +62,7 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 
 // countStray counts a message that matches no flow, in the stream of its own addresses.
 func (t *Table) countStray(s *stream, p *Packet, frame uint64, at int64) {
-	s.stray.countPacket(p, at)
+	s.addOthers().stray.countPacket(p, at)
 	if p.icrcWrong {
 		t.recordAnswerSign(s, wrongAnswer, frame, at)
 	}

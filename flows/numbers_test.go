@@ -126,8 +126,8 @@ func TestSinceCounters(t *testing.T) {
 	old.Flows[0].RTT, now.Flows[0].RTT = of(5, 700), of(5, 700, 11, 13)
 	old.Flows[0].AfterCE, now.Flows[0].AfterCE = of(2), of(2, 3)
 	got = now.changesSince(old)
-	require.Equal(t, of(11, 13), got.Flows[0].RTT)
-	require.Equal(t, of(3), got.Flows[0].AfterCE)
+	requireSameHistogram(t, of(11, 13), got.Flows[0].RTT)
+	requireSameHistogram(t, of(3), got.Flows[0].AfterCE)
 	require.EqualValues(t, 4, now.Flows[0].RTT.Count())
 	old.Flows[0].RTT, old.Flows[0].AfterCE = nil, nil
 	got = now.changesSince(old)
@@ -268,4 +268,51 @@ func TestCountsByKind(t *testing.T) {
 		}
 	}
 	require.Equal(t, []bth.NAKCode{0, 1, 2}, codes)
+}
+
+// requireSameHistogram requires equal buckets and limits, however many empty buckets there are around them.
+func requireSameHistogram(t *testing.T, want, got *Histogram) {
+	t.Helper()
+	buckets := func(h *Histogram) map[int]uint64 {
+		all := map[int]uint64{}
+		for i, n := range h.counts {
+			if n > 0 {
+				all[h.first+i] = n
+			}
+		}
+		return all
+	}
+	require.Equal(t, buckets(want), buckets(got))
+	require.Equal(t, []any{want.n, want.min, want.max}, []any{got.n, got.min, got.max})
+}
+
+// A histogram keeps its buckets when it is extended in either direction, up to its limits.
+func TestHistogramExtends(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		times []time.Duration
+	}{
+		{"up", []time.Duration{1, 20, 1000, time.Second, 20 * time.Minute}},
+		{"down", []time.Duration{20 * time.Minute, time.Second, 1000, 20, 0, -1}},
+		{"both ways", []time.Duration{1000, 1, time.Hour, 900, 5, 1000}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var h Histogram
+			want := map[int]uint64{}
+			for _, d := range c.times {
+				h.Add(d)
+				want[bucketOf(max(d, 0))]++
+			}
+			got := map[int]uint64{}
+			for i, n := range h.counts {
+				if n > 0 {
+					got[h.first+i] = n
+				}
+			}
+			require.Equal(t, want, got)
+			require.GreaterOrEqual(t, h.first, 0)
+			require.LessOrEqual(t, h.first+len(h.counts), histogramSize)
+			require.EqualValues(t, len(c.times), h.Count())
+		})
+	}
 }

@@ -117,7 +117,7 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 		if s, partner := of[0], t.partnerOf(of[0]); partner != nil && partner != of[1] {
 			t.settleAnswers(s)
 			t.unpairStream(s)
-			s.answers, s.doubted = s.doubted, Answers{}
+			s.answers = s.takeDoubted()
 		}
 	}
 	for _, of := range both {
@@ -171,8 +171,8 @@ func (t *Table) ownerOf(s *stream) *stream {
 func (s *stream) moveAnswers(about *stream) {
 	if about != nil && about.flow.hasData() {
 		about.settled.addCounts(&s.answers)
-	} else {
-		s.stray.addCounts(&s.answers)
+	} else if s.answers != (Answers{}) {
+		s.addOthers().stray.addCounts(&s.answers)
 	}
 	s.answers = Answers{}
 }

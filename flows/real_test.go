@@ -176,7 +176,11 @@ func (d *Delays) mergeDelays(o *Delays) {
 		to.max = max(to.max, h.from.max)
 		to.n += h.from.n
 		for i, n := range h.from.counts {
-			to.counts[i] += n
+			bucket := h.from.first + i
+			if uint(bucket-to.first) >= uint(len(to.counts)) {
+				to.extendTo(bucket)
+			}
+			to.counts[bucket-to.first] += n
 		}
 	}
 }

@@ -305,8 +305,7 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 		}
 	}
 	before := len(all)
-	own := s.stray
-	own.addCounts(&s.doubted)
+	own := s.unmatched()
 	if !t.hasOwner(s) {
 		own.addCounts(&s.answers)
 	}

@@ -76,7 +76,7 @@ const (
 
 // Limits for all flows; Config.Series documents the memory.
 const (
-	maxFineSeries   = 1 << 13
+	maxFineSeries   = 1 << 10
 	maxMarkedSeries = 1 << 14
 	maxQueueSeries  = 1 << 10
 )
@@ -89,14 +89,14 @@ type seriesPools struct {
 	onsets  pool[[seriesBins]Tally]
 	marks   pool[[seriesMarks]Mark]
 	queues  pool[queues]
-	maxFine uint32 // limit of fine and of onsets
+	maxFine uint32 // limit of fine, of which flows without trouble get a quarter, and of onsets
 }
 
 // beginSeries allocates a series that begins at a time in nanoseconds since 1970, and sets its id.
 func (all *seriesPools) beginSeries(id *uint32, at int64) *series {
 	s := all.all.allocate(id)
 	s.pools = all
-	if all.fine.countUsed() < all.maxFine {
+	if all.fine.countUsed() < (all.maxFine+3)/4 {
 		s.bins = newBins(at, 0, all.fine.allocate(&s.fine)[:])
 	} else {
 		s.bins = newBins(at, 0, all.coarse.allocate(&s.coarse)[:])
@@ -157,10 +157,26 @@ func (s *series) binAt(at int64) int {
 	return i
 }
 
+// refine gives the series the larger number of bins, if there is room for them.
+func (s *series) refine() {
+	p := s.pools
+	if s.fine != 0 || p.fine.countUsed() >= p.maxFine {
+		return
+	}
+	tallies := p.fine.allocate(&s.fine)[:]
+	copy(tallies, s.bins.tallies)
+	s.bins.tallies = tallies
+	p.coarse.release(&s.coarse)
+}
+
 // beginOnset begins the onset bins at the first trouble. Their start is aligned to onsetWidth, so
 // that none overlaps two bins of the whole time.
 func (s *series) beginOnset(at int64) {
-	if s.onsetID != 0 || s.pools.onsets.countUsed() >= s.pools.maxFine {
+	if s.onsetID != 0 {
+		return
+	}
+	s.refine()
+	if s.pools.onsets.countUsed() >= s.pools.maxFine {
 		return
 	}
 	start := at - max(at-s.bins.start, 0)%onsetWidth

@@ -22,6 +22,13 @@ type Snapshot struct {
 func (t *Table) Snapshot() *Snapshot {
 	t.processWaiting()
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}
+	n := 0
+	for id := range t.streams.All() {
+		if t.streams.Value(id).flow.hasData() {
+			n++
+		}
+	}
+	s.Flows = make([]Flow, 0, n)
 	for id := range t.streams.All() {
 		t.reportTo(s, t.streams.Value(id))
 	}

@@ -14,9 +14,39 @@ type stream struct {
 
 	flow    flow
 	answers Answers // about the flow of the current or next partner
-	doubted Answers // about no known request of the partner, perhaps of a new connection
 	settled Answers // about the stream's own flow, final
+	others  *otherAnswers
+}
+
+// otherAnswers are answers that few streams have.
+type otherAnswers struct {
+	doubted Answers // about no known request of the partner, perhaps of a new connection
 	stray   Answers // about a flow that will not become known
+}
+
+// addOthers returns the other answers of a stream, adding them if needed.
+func (s *stream) addOthers() *otherAnswers {
+	if s.others == nil {
+		s.others = new(otherAnswers)
+	}
+	return s.others
+}
+
+// takeDoubted returns the doubted answers of a stream, and removes them.
+func (s *stream) takeDoubted() (doubted Answers) {
+	if s.others != nil {
+		doubted, s.others.doubted = s.others.doubted, Answers{}
+	}
+	return doubted
+}
+
+// unmatched returns the answers that do not belong to the flow of a partner.
+func (s *stream) unmatched() (all Answers) {
+	if s.others != nil {
+		all = s.others.stray
+		all.addCounts(&s.others.doubted)
+	}
+	return all
 }
 
 // A ref identifies a stream, as long as it is not evicted.

@@ -11,13 +11,15 @@ import (
 type Config struct {
 	// MaxFlows is the maximum number of flows, 131,072 if 0 and at least 2. Answers without
 	// requests in the same direction count as a flow. By the size of the structures a flow takes
-	// 1.5 KB, and more with:
-	//   - a second request, or an answer: 2.4 KB
+	// 1.2 KB, and more with:
+	//   - a second request, or an answer: 1 KB, and up to 1.7 KB with many requests under way or gaps
 	//   - READs or ATOMICs: 3 KB
 	//   - responses to the READs and ATOMICs of the other end: 1 KB
 	//   - a retransmission after a timeout: 5.1 KB
 	//   - packets that a switch trimmed: 0.8 KB
-	//   - round trip times, and times from CE to a CNP: 4.6 KB for each of the two distributions
+	//   - answers that match no flow: 0.4 KB
+	//   - round trip times, and times from CE to a CNP: 0.1 KB to 4.6 KB for each of the two
+	//     distributions, by their range
 	MaxFlows int
 	// Shards divides the flows between several tables that observe the same packets. This table
 	// keeps the address pairs of shard number Shard, from 0 to Shards-1. Together the tables report
@@ -30,13 +32,13 @@ type Config struct {
 	// 100 Gbit/s is assumed, and Link.Assumed is set.
 	LinkRate uint64
 	// Series keeps the history of each flow for [Table.Series], of all flows together for
-	// [Table.Totals], and of links for [Table.Pauses]. It takes 17 KB more for each flow, 25 KB more
-	// for a flow with trouble, and 8 KB more for a flow with queue depths, up to 450 MB in all. Each
-	// further flow takes 3 KB and has fewer bins.
+	// [Table.Totals], and of links for [Table.Pauses]. It takes 3 KB for each flow; 17 KB for the first 256
+	// flows, and for those with trouble up to 1,024 in all; 25 KB more for up to 1,024 flows with trouble;
+	// and 8 KB more for a flow with queue depths: up to 160 MB besides the 3 KB for each flow.
 	Series bool
 	// Evidence keeps frames, times and rates for Flow.Evidence. By the size of the structures it takes
-	// 2 KB more for each flow, 0.4 KB more with marks or notifications, and 4.6 KB more if the flow
-	// recovered from a CNP that slowed it down.
+	// 1.7 KB more for each flow, 0.9 KB more with marks or notifications, and 0.1 KB to 4.6 KB more if the
+	// flow recovered from a CNP that slowed it down.
 	Evidence bool
 }
 
@@ -125,7 +127,7 @@ func New(c Config) *Table {
 		loadIDs: map[[16]byte]uint32{},
 		pauses:  map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
-			MaxPairs: 2 * c.MaxFlows, MaxPending: c.MaxFlows, Grow: true,
+			MaxPairs: 2 * c.MaxFlows, MaxOpen: c.MaxFlows / 2, MaxPending: c.MaxFlows, Grow: true,
 			Ports: true, // safe here because no notification is sent
 			Seed:  c.Seed,
 		}),

@@ -142,10 +142,25 @@ func orderOf(name string) (order, error) {
 
 // sort puts flows in order; those that are equal in the order of their keys.
 func (o order) sort(all []flows.Flow) {
-	slices.SortFunc(all, func(a, b flows.Flow) int {
-		if c := o(&a, &b); c != 0 {
-			return c
-		}
-		return a.FlowKey.Compare(b.FlowKey)
+	rows := make([]int, len(all)) // sorting the flows themselves would copy each many times
+	for i := range rows {
+		rows[i] = i
+	}
+	slices.SortFunc(rows, func(i, j int) int {
+		a, b := &all[i], &all[j]
+		return cmp.Or(o(a, b), a.FlowKey.Compare(b.FlowKey))
 	})
+	for i := range rows { // along each cycle, every flow moves to its place
+		first := all[i]
+		for to := i; rows[to] >= 0; {
+			from := rows[to]
+			rows[to] = -1
+			if from == i {
+				all[to] = first
+				break
+			}
+			all[to] = all[from]
+			to = from
+		}
+	}
 }
