@@ -6,13 +6,32 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 )
 
 // A Router is a routing daemon, or several, on a host.
 type Router struct {
 	host  *Host
+	dir   string   // folder of its sockets and process ids
 	shell []string // which takes commands
+}
+
+// Kill kills a daemon.
+func (r *Router) Kill(t testing.TB, daemon string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, daemon+".pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatalf("%s: %s: %v", r.host.Name, daemon, err)
+	}
 }
 
 // Output returns the output of a command.
@@ -53,7 +72,7 @@ func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *Router {
 			return err == nil
 		})
 	}
-	return &Router{h, []string{"vtysh", "--vty_socket", dir, "-c"}}
+	return &Router{h, dir, []string{"vtysh", "--vty_socket", dir, "-c"}}
 }
 
 // A Daemon is one of FRRouting: "bgpd", "ospfd", "isisd".
@@ -77,7 +96,7 @@ func StartBIRD(t testing.TB, h *Host, config string) *Router {
 		_, err := os.Stat(socket)
 		return err == nil
 	})
-	return &Router{h, []string{"birdc", "-s", socket}}
+	return &Router{h, dir, []string{"birdc", "-s", socket}}
 }
 
 // socketDir returns a folder with a name that is short enough for sockets.

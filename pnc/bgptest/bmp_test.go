@@ -51,7 +51,7 @@ func TestBMPFromFRR(t *testing.T) {
 		wiretest.End{Host: router, Device: "origin",
 			Addresses: []string{transitToOrigin + "/24", transitToOrigin6 + "/64"}})
 	n := newTrial(t, home, router)
-	wiretest.StartFRR(t, router, wiretest.Daemon{Name: "bgpd", Args: []string{"-M", "bmp"},
+	frr := wiretest.StartFRR(t, router, wiretest.Daemon{Name: "bgpd", Args: []string{"-M", "bmp"},
 		Config: fmt.Sprintf(`router bgp %d
  bgp router-id %s
  no bgp ebgp-requires-policy
@@ -73,8 +73,7 @@ func TestBMPFromFRR(t *testing.T) {
  exit-address-family
 `, transitAS, transitToOrigin, originAddr, originAS, birdToRouter, originAddr, station)})
 	n.testMoves(t)
-	// A lost session: packets of the router no longer arrive, so its end is noticed by the agent's system only.
-	n.testLoss(t, func() { router.Run(t, "", "pkill", "-KILL", "-x", "bgpd") })
+	n.testLoss(t, func() { frr.Kill(t, "bgpd") })
 }
 
 func TestBMPFromGoBGP(t *testing.T) {

@@ -12,8 +12,6 @@
 // BGP messages are decoded by GoBGP.
 package bmp
 
-import "time"
-
 // Limits of a Table and of a Station. Information beyond a limit is counted and ignored.
 const (
 	MaxRouters    = 64      // connected routers
@@ -22,7 +20,3 @@ const (
 	MaxMessage    = 1 << 18 // octets of a message; a session with a longer one is closed
 	maxNameLength = 255     // octets of the name of a router that are kept (RFC 1213: sysName)
 )
-
-// messageTimeout is the longest time between connecting and the end of the first message, and between the first and the
-// last octet of every other message.
-const messageTimeout = 30 * time.Second

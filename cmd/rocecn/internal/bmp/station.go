@@ -2,6 +2,7 @@ package bmp
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -20,6 +21,8 @@ type Config struct {
 	Listen netip.AddrPort
 	Table  *Table
 	Log    func() *slog.Logger // called for each line
+
+	timeout time.Duration // messageTimeout, except in tests
 }
 
 // A Station is a server to which routers connect. It implements netio.Source, without any packets, so that it is
@@ -54,6 +57,7 @@ func Listen(c Config) (*Station, error) {
 		return nil, err
 	}
 	s := &Station{config: c, listener: listener, ended: ended, stop: stop, connections: map[net.Conn]bool{}}
+	s.config.timeout = cmp.Or(c.timeout, messageTimeout)
 	s.log.log = c.Log
 	go s.acceptConnections()
 	return s, nil
@@ -104,7 +108,7 @@ func (s *Station) acceptConnection(c *net.TCPConn) {
 // serveConnection reads a session to its end. It logs after the session counts as ended, since the log may wait for the
 // caller of Close.
 func (s *Station) serveConnection(c *net.TCPConn, session *Session) {
-	err := readSession(c, session)
+	err := readSession(c, session, s.config.timeout)
 	session.Close(time.Now())
 	c.Close()
 	s.mu.Lock()
@@ -117,8 +121,12 @@ func (s *Station) serveConnection(c *net.TCPConn, session *Session) {
 	}
 }
 
+// messageTimeout is the longest time between connecting and the end of the first message, and between the first and the
+// last octet of every other message.
+const messageTimeout = 30 * time.Second
+
 // readSession passes the messages of a connection to its session, and returns the reason of its end.
-func readSession(c *net.TCPConn, session *Session) error {
+func readSession(c *net.TCPConn, session *Session, timeout time.Duration) error {
 	if err := c.SetKeepAliveConfig(keepAlive); err != nil {
 		return err
 	}
@@ -133,7 +141,7 @@ func readSession(c *net.TCPConn, session *Session) error {
 				return err
 			}
 		}
-		err := c.SetReadDeadline(time.Now().Add(messageTimeout))
+		err := c.SetReadDeadline(time.Now().Add(timeout))
 		if err != nil {
 			return err
 		}

@@ -17,12 +17,14 @@ import (
 )
 
 // station opens a station on the loopback address. Its log goes to the returned buffer.
-func station(t *testing.T, s Settings) (*Station, *Table, *lines) {
+func station(t *testing.T, s Settings) (*Station, *Table, *lines) { return stationWithTimeout(t, s, 0) }
+
+func stationWithTimeout(t *testing.T, s Settings, timeout time.Duration) (*Station, *Table, *lines) {
 	log := new(lines)
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	table := NewTable(code, s)
 	st := wiretest.Must(Listen(Config{Listen: netip.MustParseAddrPort("127.0.0.1:0"), Table: table,
-		Log: func() *slog.Logger { return logger }}))(t)
+		Log: func() *slog.Logger { return logger }, timeout: timeout}))(t)
 	t.Cleanup(func() { st.Close() })
 	return st, table, log
 }
@@ -116,6 +118,30 @@ func TestStationAccepts(t *testing.T) {
 	c := connect(t, s)
 	wiretest.Must(c.Write(peer1.sendUp(open)))(t)
 	wiretest.Await(t, "the session is open", func() bool { return len(table.Status().Routers) == 1 })
+}
+
+// A connection without a message, or with a part of one, is closed; one between two messages stays open.
+func TestStationTimeout(t *testing.T) {
+	whole := bmpMessage(4)
+	for _, c := range []struct {
+		name   string
+		octets []byte
+		closed bool
+	}{{"nothing", nil, true}, {"a part", whole[:3], true}, {"one and a part", append(whole, whole[:3]...), true},
+		{"whole messages", append(whole, whole...), false}} {
+		t.Run(c.name, func(t *testing.T) {
+			const timeout = 100 * time.Millisecond
+			s, table, _ := stationWithTimeout(t, Settings{}, timeout)
+			router := connect(t, s)
+			wiretest.Must(router.Write(c.octets))(t)
+			if c.closed {
+				requireClosed(t, router)
+				return
+			}
+			time.Sleep(3 * timeout)
+			require.Len(t, table.Status().Routers, 1)
+		})
+	}
 }
 
 // Each connection writes up to two lines; a flood of them writes few.

@@ -40,8 +40,8 @@ func (r *routing) checkKeys(enabled bool) error {
 	return nil
 }
 
-// FromRouting reports whether the switch learns proxies from BGP.
-func (r *routing) FromRouting() bool { return r.ProxiesFrom == "routing" }
+// FromRouting reports whether the switch learns proxies from BGP. Apply rejects any other word than config and routing.
+func (r *routing) FromRouting() bool { return r.ProxiesFrom != "" && r.ProxiesFrom != "config" }
 
 // Code returns the code of the PNC characteristic, or 0 if there is none.
 func (r *routing) Code() uint16 {

@@ -116,6 +116,7 @@ cnp = ["2001:db8::5"]
 	require.NoError(t, err)
 	files := map[string]string{"good": good, "kernel": kernel, "deep": deep, "learns": learns, "translates": translates,
 		"proxy": proxy, "proxy of a, b and c": strings.Replace(proxy, `"b"]`, `"b", "c"]`, 1),
+		"routed":                 readConfig("routed"),
 		"kernel that observes c": strings.Replace(kernel, `["a"]`, "[\"a\"]\nobserve = [\"c\"]", 1)}
 	for _, c := range wiretest.Cases(t, "wrong.txt", "(nothing)", "", `\n`, "\n") {
 		in, old, replacement, message := files[c[0]], c[1], c[2], c[3]
