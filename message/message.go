@@ -169,17 +169,8 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	if err == nil {
 		return m.decodeTransport(&c)
 	}
-	other := isOther(err)
-	if hasUDP(err, other) {
-		fcnPort, proxyPort := c.udpPorts()
-		datagramErr := m.Packet.Datagram.Decode(b, o, rocev2.Port, fcnPort, proxyPort)
-		if datagramErr == nil {
-			return m.decodeDatagram(err, fcnPort, &c)
-		}
-		err, other = datagramErr, isOther(datagramErr)
-	}
 	m.frame.Decode(b, o)
-	err = m.decodeNeither(&m.frame, err, other)
+	err = m.decodeOther(m.frame.Outer(), err, &c)
 	if m.Kind != KindOther || m.frame.Tunnels().Len() == 0 { // there are none with o.Outer
 		return err
 	}
@@ -289,7 +280,9 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 }
 
 // isOther reports whether an error of Packet.Decode or Datagram.Decode means other traffic.
-func isOther(err error) bool { return wireerr.HasRoot(err, rocev2.ErrNotRoCEv2) }
+func isOther(err error) bool {
+	return err == rocev2.ErrPort || wireerr.HasRoot(err, rocev2.ErrNotRoCEv2)
+}
 
 // decodeOther decodes a packet that is not RoCEv2 because of err.
 func (m *Message) decodeOther(v rocev2.View, err error, c *Config) error {
