@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -67,25 +68,29 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 //     rocev2.ErrNotification
 //   - a level over 7, with an error that matches rocecn.ErrRange
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
-	return about(congested, congested.Outer().Src(), level, 0)
+	m, _, err := about(congested, level, 0)
+	return m, err
 }
 
-// about is For with the outer source of the packet as an argument. It also
-// rejects FCN messages to this port.
-func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Message, error) {
-	m := Message{FlowLabel: congested.Outer().FlowLabel(), Level: level}
+// about is For that also rejects FCN messages to this port, and returns the
+// outer source of the packet.
+func about(congested *rocev2.Frame, level uint8, port uint16) (m Message, pe netip.Addr, err error) {
+	ip := congested.Outer().IP()
+	if pe, _ = wire.Addresses(ip); !congested.Tunnelled() || !pe.Is6() {
+		return m, pe, ErrNotTunnelled
+	}
+	label := wire.FlowLabel(ip)
 	switch {
-	case !congested.Tunnelled() || !pe.Is6():
-		return Message{}, ErrNotTunnelled
-	case congested.Outer().ECN() == rocev2.NotECT:
-		return Message{}, ErrNotECNCapable
-	case m.FlowLabel == 0:
-		return Message{}, errFlowLabelZero
+	case rocev2.ECN(wire.TrafficClass(ip)&3) == rocev2.NotECT:
+		return m, pe, ErrNotECNCapable
+	case label == 0:
+		return m, pe, errFlowLabelZero
 	}
 	if err := answer.CheckFrame(congested, port); err != nil {
-		return Message{}, err
+		return m, pe, err
 	}
-	return m, m.rangeError()
+	m = Message{FlowLabel: label, Level: level}
+	return m, pe, m.rangeError()
 }
 
 // AppendFor appends the message of [For] as a complete IP packet from src, the
@@ -99,8 +104,7 @@ func about(congested *rocev2.Frame, pe netip.Addr, level uint8, port uint16) (Me
 // messages to a port other than proxymsg.Port: pass such a port to
 // [rocev2.Frame.MayAnswer] first.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	pe := congested.Outer().Src()
-	m, err := about(congested, pe, level, cfg.Port)
+	m, pe, err := about(congested, level, cfg.Port)
 	if err != nil {
 		return b, err
 	}
