@@ -175,6 +175,17 @@ func (x *trial) runBody() outcome {
 			x.runStop()
 		}()
 	}
+	return x.runRecovered()
+}
+
+// runRecovered runs the body of the case. An error of the tester itself, about an unforeseen packet, ends the
+// case and not the run.
+func (x *trial) runRecovered() (o outcome) {
+	defer func() {
+		if e := recover(); e != nil {
+			o = unclear("the case has ended by an error of the tester: %v", e)
+		}
+	}()
 	return x.c.run(x)
 }
 
@@ -192,9 +203,12 @@ func (x *trial) judge(o outcome) outcome {
 	if o.verdict != pass && o.verdict != inconclusive {
 		return o
 	}
+	if o.verdict == pass {
+		x.wait(20*time.Millisecond, func() bool { return false }) // for the rest of a flood
+	}
 	switch {
 	case x.flooded:
-		return unclear("the device sent more than %d packets", maxReceived)
+		return unclear("the device floods: %d packets, after %d of the tester", len(x.received), x.sentCount)
 	case x.ctx.Err() != nil:
 		return unclear("interrupted")
 	case x.err != nil:
@@ -214,7 +228,8 @@ func (x *trial) drain() {
 			break
 		}
 	}
-	x.frames, x.received, x.reflected = nil, nil, 0
+	x.frames, x.received, x.reflected, x.doubles, x.sentCount = nil, nil, 0, 0, 0
+	clear(x.data)
 	x.deadline = x.rig.now().Add(x.profile.Time.Case)
 	x.flooded = false
 }
@@ -317,7 +332,9 @@ func (s *suite) checkForwarding() error {
 			}
 			x.wait(100*time.Millisecond, func() bool {
 				for _, n := range x.received {
-					if x.isForwarded(n) {
+					inner := n.innermost()
+					if inner.destinationQP() == data.destQP && (inner.dst == host(a, 0) || inner.dst == host(b, 0)) &&
+						(n.port == from) == (inner.dst == host(a, 0)) {
 						arrived[n.port] = true
 					}
 				}

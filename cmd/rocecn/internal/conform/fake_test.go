@@ -23,7 +23,6 @@ type memoryRig struct {
 	pending []arrival // by time
 
 	fault *fault // in the way of the device's packets; nil: none
-	end   time.Time
 }
 
 // A model is a device in memory.
@@ -317,8 +316,16 @@ func (m *hostModel) advance(r *memoryRig) {
 	}
 }
 
-// inMemory runs the suite against a model.
+// inMemory runs the suite against a model, and returns the results by case.
 func inMemory(t testing.TB, profile string, m model, f *fault, ids ...string) map[string]result {
+	t.Helper()
+	results := map[string]result{}
+	runInMemory(t, profile, m, f, ids, func(r result) { results[r.Case] = r })
+	return results
+}
+
+// runInMemory runs the suite against a model. Each case ends within the time limit.
+func runInMemory(t testing.TB, profile string, m model, f *fault, ids []string, report func(r result)) {
 	t.Helper()
 	p := wiretest.Must(readProfile([]byte(profile), ""))(t)
 	for i := range p.Ports {
@@ -326,9 +333,8 @@ func inMemory(t testing.TB, profile string, m model, f *fault, ids ...string) ma
 	}
 	r := &memoryRig{clock: time.Unix(1_800_000_000, 0).UTC(), device: m, fault: f}
 	s := &suite{ctx: context.Background(), profile: p, rig: r}
-	results := map[string]result{}
 	err := s.run(wiretest.Must(choose(p.Device.Role, ids))(t), "", func(res result) error {
-		results[res.Case] = res
+		report(res)
 		if limit := p.Time.Case.Seconds() + p.Time.Settle.Seconds() + 1; res.Seconds > limit {
 			t.Errorf("%s took %.1f s: want at most %.1f s", res.Case, res.Seconds, limit)
 		}
@@ -337,7 +343,6 @@ func inMemory(t testing.TB, profile string, m model, f *fault, ids ...string) ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	return results
 }
 
 // A fault is between the device and the tester.

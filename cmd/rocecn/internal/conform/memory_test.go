@@ -25,7 +25,8 @@ address = "2001:db8:c::9"
 const quickTimes = "[time]\ncase = \"10s\"\nsettle = \"250ms\"\n"
 
 var subjects = []subject{
-	{"switch", strings.NewReplacer(`"icmpv6-learning"]`, `"icmpv6-learning", "mark", "ioam"]`, "pe = ",
+	{"switch", strings.NewReplacer(`"icmpv6-learning"]`, `"icmpv6-learning", "mark", "ioam"]`, `for = "1500ms"`,
+		`for = "700ms"`, "pe = ",
 		"capable = [\"2001:db8:a:9::/64\"]\npe = ").Replace(switchProfile), `enabled = true
 self = ["2001:db8:ffff::5"]
 methods = [

@@ -244,16 +244,23 @@ func (p *packet) kind(c *codePoints) kind {
 
 func (p *packet) roceKind(c *codePoints) kind {
 	switch op := p.opcode(); {
-	case op == opcodeCNP && p.bth[4]&0x20 != 0 && len(p.afterBTH()) != 16:
-		return kindPPFC
-	case op == opcodeCNP && (len(p.options(protocolOptions)) > 0 || len(p.afterBTH()) > 16):
+	case op == opcodeCNP && len(p.options(protocolOptions)) > 0:
 		return kindFastCNP
+	case op == opcodeCNP && p.isPPFC():
+		return kindPPFC
 	case op == opcodeCNP:
 		return kindCNP
 	case op&0x1F == 0x11 || op&0x1F == 0x12:
 		return kindAck
 	}
 	return kindData
+}
+
+// isPPFC reports whether the octets after the BTH of a CNP are a PPFC extension. One of the right length counts without
+// the P bit, too, which a case checks.
+func (p *packet) isPPFC() bool {
+	n := len(p.afterBTH())
+	return n == 12 || n == 24 || n != 16 && p.bth[4]&0x20 != 0
 }
 
 // A coverage is the set of octets that an ICRC is computed over.

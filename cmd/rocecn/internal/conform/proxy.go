@@ -73,7 +73,8 @@ func proxyCases() []testCase {
 			forwardsUnchanged},
 		{"F07.1", must, "FAST 3 figure 2", "a CNP has a BTH and 16 octets of zero", v6, nil, cnp(checkCNPHeader)},
 		{"F07.2", must, "FAST 3 figure 2", "the ICRC of a CNP is right", v6, nil, cnp(checkICRC)},
-		{"F07.3", must, "FAST 3 figure 2", "a CNP is sent to UDP port 4791", v6, nil, cnp(checkUDP)},
+		{"F07.3", must, "FAST 3 figure 2", "a CNP is sent to UDP port 4791", v6, nil, toPort4791(kindCNP,
+			cnp(arrived))},
 		{"B02.1", must, "IBTA A17 figure 6", "P_Key is that of the flow", v6, nil, cnp(checkPKey)},
 		{"W03.1", must, "FCN 3 figure 2", "the CNP to an IPv4 sender is of IPv4 and complete", v4, nil,
 			translated(false, allOf(checkCNPHeader, checkICRC, checkSenderQP, checkDestination))},
@@ -389,8 +390,9 @@ func floodMessages(x *trial, judge func(all []*stream, d time.Duration) outcome)
 	for i := 0; x.rig.now().Sub(begin) < x.profile.Time.Settle && !x.isOver(); i++ {
 		x.complain(x.message(all[i%2]), 500*time.Microsecond, func() bool { return false })
 	}
+	flooded := x.rig.now().Sub(begin)
 	x.settle()
-	return judge(all, x.rig.now().Sub(begin))
+	return judge(all, flooded)
 }
 
 func proxyOff(x *trial) outcome {

@@ -30,7 +30,8 @@ func receiverCases() []testCase {
 			cnp(checkReversed)},
 		{"F07.1", must, "FAST 3 figure 2", "a CNP has a BTH and 16 octets of zero", v6, nil, cnp(checkCNPHeader)},
 		{"F07.2", must, "FAST 3 figure 2", "the ICRC of a CNP is right", v6, nil, cnp(checkICRC)},
-		{"F07.3", must, "FAST 3 figure 2", "a CNP is sent to UDP port 4791", v6, nil, cnp(checkUDP)},
+		{"F07.3", must, "FAST 3 figure 2", "a CNP is sent to UDP port 4791", v6, nil, toPort4791(kindCNP,
+			cnp(arrived))},
 		{"F07.4", must, "FAST 3 figure 2", "a CNP of a receiver has no extension header", v6, nil,
 			cnp(func(_ *trial, n *seen, _ *stream) (string, string) {
 				return same("number of extension headers", 0, len(n.extensions))
@@ -143,6 +144,13 @@ func (x *trial) expectNoAnswer(k kind, control, silent []*stream) outcome {
 	if !x.offer(control, dataRate, x.profile.Time.Case/4, func() bool { return len(x.about(k, control)) >= 2 }) {
 		return unclear("no %s about data that has to be answered", k)
 	}
+	sent := 8
+	for _, s := range control {
+		sent += int(s.count)
+	}
+	if n := len(x.about(k, control)); n > sent {
+		return unclear("the device floods: %d answers to %d packets", n, sent-8)
+	}
 	return passed("none, and %d about data that has to be answered", len(x.about(k, control)))
 }
 
@@ -198,7 +206,10 @@ func cnpPace(x *trial) outcome {
 		return inapplicable("hosts and device.addresses have no IPv6 address")
 	}
 	begin := x.rig.now()
-	x.offer(all, dataRate, max(20*interval, 100*time.Millisecond), nil)
+	const packets = 20 // of each flow in an interval
+	rate := min(packets*float64(len(all)*8*350)/interval.Seconds(), 50e6)
+	x.offer(all, max(rate, dataRate), min(max(40*interval, 100*time.Millisecond), x.profile.Time.Case/2), nil)
+	time := x.rig.now().Sub(begin)
 	x.settle()
-	return x.checkPace(kindCNP, all, x.rig.now().Sub(begin))
+	return x.checkPace(kindCNP, all, time)
 }

@@ -331,11 +331,28 @@ func checkSide(side string) check {
 	}
 }
 
-func checkUDP(x *trial, n *seen, s *stream) (string, string) {
-	return same("UDP destination port", portRoCE, n.dstPort)
+// toPort4791 is the body of a case about the UDP port of notifications: none of the kind comes to another
+// port.
+func toPort4791(k kind, body func(x *trial) outcome) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		o := body(x)
+		for _, n := range x.received {
+			if n.kind != kindOther || len(n.data) < bthSize+icrcSize || n.data[0] != opcodeCNP ||
+				!slices.Contains(x.profile.Device.Addresses, n.src) {
+				continue
+			}
+			if (k == kindPPFC) == (n.data[4]&0x20 != 0) {
+				return failed(n, "UDP destination port 4791", "UDP destination port %d", n.dstPort)
+			}
+		}
+		return o
+	}
 }
 
-// fastCNPFlows congests with plain flows and checks Fast CNPs.
+// arrived is a check that all notifications pass.
+func arrived(*trial, *seen, *stream) (string, string) { return "", "" }
+
+// fastCNPAbout congests with plain flows and checks Fast CNPs.
 func fastCNPAbout(c check) func(x *trial) outcome { return notified(kindFastCNP, plain, c) }
 
 // traced returns plain flows with an IOAM trace in a Hop-by-Hop header.
