@@ -326,7 +326,7 @@ func (s *Switch) Due(out []byte, now time.Time) ([]byte, node.Decision) {
 // Tables implements [Tabled].
 func (s *Switch) Tables() []Table {
 	rejected, paused := s.Fill()
-	return []Table{{"rejecting", rejected.Entries, rejected.Max}, {"paused", paused.Entries, paused.Max}}
+	return []Table{{"rejections", rejected.Entries, rejected.Max}, {"paused", paused.Entries, paused.Max}}
 }
 
 // Data reports whether a frame holds RoCEv2 data, in its tunnels but not in a mirrored copy, and returns its sender and

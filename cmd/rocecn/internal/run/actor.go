@@ -117,7 +117,12 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	if s, ok := a.Role.(*roles.Switch); ok {
 		level = s.Level
 	}
-	a.seen.record(a.digest.add(d), d, level, a.depth, a.deep && !due, a.now)
+	group := a.digest.add(d)
+	if s, ok := a.Role.(*roles.Sender); ok {
+		g := &a.digest.groups[group]
+		g.rate, g.rated = s.Rate()
+	}
+	a.seen.record(group, d, level, a.depth, a.deep && !due, a.now)
 	if a.server.lines != nil {
 		a.printDecision(d)
 	} else if a.server.debug {

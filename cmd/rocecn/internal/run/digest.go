@@ -33,6 +33,8 @@ type decisionGroup struct {
 	decisionKind
 	count    uint64
 	loggedAt time.Time // time of the last line
+	rate     uint64    // rate of the flow of the last decision in bits a second, if rated is set
+	rated    bool
 }
 
 // digestSlots is the number of groups of a role that have a flow in their lines. Roles have fewer in practice.
@@ -124,6 +126,9 @@ func (a *actor) logDigest(now time.Time, all bool) {
 		}
 		attrs = append(attrs, slog.Uint64("count", group.count))
 		attrs = append(attrs, a.seen.topFlow(i)...)
+		if group.rated {
+			attrs = append(attrs, slog.Uint64("rate_bps", group.rate))
+		}
 		a.server.log.LogAttrs(context.Background(), slog.LevelInfo, "decisions", attrs...)
 		group.count, group.loggedAt = 0, now
 	}

@@ -125,6 +125,7 @@ type shaperProgram struct {
 	config *kernelShaper
 	fq     map[int]func() error // removes fq again, by interface index
 	rates  *reaction.Table      // source of the orders in the kernel
+	resume *resumer
 
 	countedAt, leasedAt time.Time
 }
@@ -176,18 +177,25 @@ func (p *shaperProgram) syncRole(r node.Role, now time.Time) {
 	if p.rates != rates {
 		sender.SetCountedByOthers(true)
 		p.Drain(0)
-		p.rates = rates
+		p.rates, p.resume = rates, newResumer(rates.Line())
 		for order := range rates.All() {
-			p.setOrder(order)
+			p.setOrder(order, now)
 		}
 	}
-	if now.Sub(p.countedAt) >= countingInterval {
+	counts := now.Sub(p.countedAt) >= countingInterval
+	if counts {
 		p.countedAt = now
-		p.Sent(func(flow shape.Flow, octets uint64) { rates.Sent(reaction.FlowID(flow), octets, now) })
+		p.Sent(func(flow shape.Flow, octets uint64) {
+			rates.Sent(reaction.FlowID(flow), octets, now)
+			p.resume.countOctets(reaction.FlowID(flow), octets)
+		})
 	}
 	rates.Advance(now)
 	for order := range rates.Changes(now) {
-		p.setOrder(order)
+		p.setOrder(order, now)
+	}
+	if counts && p.resume.ramps > 0 {
+		p.raiseLimits(now)
 	}
 	if now.Sub(p.leasedAt) >= leaseInterval && p.Tick() == nil {
 		p.leasedAt = now
@@ -195,17 +203,27 @@ func (p *shaperProgram) syncRole(r node.Role, now time.Time) {
 }
 
 // setOrder passes the order of a flow to the kernel. The map has room for all flows of the role.
-func (p *shaperProgram) setOrder(o reaction.Order) {
-	flow := shape.Flow(o.Flow)
-	if o.Gone {
-		p.Forget(flow)
+func (p *shaperProgram) setOrder(o reaction.Order, now time.Time) {
+	f := p.resume.setOrder(o, now)
+	if f == nil {
+		p.Forget(shape.Flow(o.Flow))
 		return
 	}
-	rate := o.Rate
-	if rate == p.rates.Line() {
-		rate = 0
+	_ = p.Set(shape.Flow(o.Flow), shape.Order{Rate: p.resume.rateAt(f, now), Stop: o.Stop})
+}
+
+// raiseLimits raises the limits of flows after a stop, and removes those that have reached the line rate when no packet
+// waits.
+func (p *shaperProgram) raiseLimits(now time.Time) {
+	for id, f := range p.resume.flows {
+		if f.rate == 0 || now.Before(f.until) {
+			continue
+		}
+		if !p.Waits(shape.Flow(id)) {
+			p.resume.finish(f, now)
+		}
+		_ = p.Set(shape.Flow(id), shape.Order{Rate: p.resume.rateAt(f, now)})
 	}
-	_ = p.Set(flow, shape.Order{Rate: rate, Stop: o.Stop})
 }
 
 // close removes the shaper after its waiting packets have left.
@@ -235,6 +253,11 @@ func (w *worker) pollTimeout() time.Duration {
 		if at, ok := a.rates.Next(now); ok {
 			wait = min(wait, max(at.Sub(now), pacingInterval))
 		}
+		a.withKernel(func(k kernelProgram) {
+			if p, ok := k.(*shaperProgram); ok && p.resume != nil && p.resume.ramps > 0 {
+				wait = min(wait, countingInterval)
+			}
+		})
 	}
 	return wait
 }

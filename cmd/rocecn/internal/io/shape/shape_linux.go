@@ -241,6 +241,16 @@ func (s *Shaper) Sent(f func(flow Flow, octets uint64)) {
 	}
 }
 
+// Waits reports whether packets of a flow with an order wait for their time.
+func (s *Shaper) Waits(f Flow) bool {
+	of := s.flows[f]
+	if of == nil {
+		return false
+	}
+	c, err := s.readClock(of.slot)
+	return err == nil && c.next > uint64(bpf.Monotonic())
+}
+
 // Counters returns the counters. Any goroutine may call it.
 func (s *Shaper) Counters() (n Shaped) {
 	counters := bpf.Counters{Map: s.objects.Counters}

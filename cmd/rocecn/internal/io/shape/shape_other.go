@@ -37,6 +37,9 @@ func (*Shaper) Forget(Flow) {}
 // Tick returns errors.ErrUnsupported.
 func (*Shaper) Tick() error { return errors.ErrUnsupported }
 
+// Waits returns false.
+func (*Shaper) Waits(Flow) bool { return false }
+
 // Sent does nothing.
 func (*Shaper) Sent(func(flow Flow, octets uint64)) {}
 

@@ -28,7 +28,7 @@ func TestFormatStatus(t *testing.T) {
 			Name: "switch", Sources: []string{"queues"}, Observe: []string{"rejections"}, Sink: "net",
 			Packets: map[string]uint64{"sent": 1200, "refused": 34}, Sent: map[string]uint64{"fastcnp": 1200},
 			Refused: map[string]uint64{"limited": 30, "not_capable": 4},
-			Tables:  []roles.Table{{Name: "rejecting", Entries: 1, Max: 16384}},
+			Tables:  []roles.Table{{Name: "rejections", Entries: 1, Max: 16384}},
 			Rejecting: &rejectingStatus{Total: 1, Hosts: []rejectingHostStatus{
 				{Host: long, Since: now.Add(-time.Minute), NextProbe: &probe}}},
 			Senders: &flowList{Total: 300, Forgotten: 5, Listed: []flowStatus{
@@ -53,7 +53,7 @@ role switch, from queues, rejections
   rejected: limited 30, not_capable 4
   sink net: up, sent 1,100
   not sent: limited 100
-  tables: rejecting 1 of 16,384
+  tables: rejections 1 of 16,384
   senders, the latest first: 300, and 5 forgotten
     2001:db8:1111:2222:3333:4444:5555:6666
       notified 1,200, limited 30, rejected 4, 0s ago
