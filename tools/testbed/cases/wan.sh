@@ -146,7 +146,7 @@ observe = [\"wan\", \"access\"]
 sink = \"net\"
 labels = \"learn\"
 tunnel = { src = \"fd00:fe::1\" }
-cnp = [\"fd00:1::fe\"]
+cnp_from = [\"fd00:1::fe\"]
 accept = [\"fd00:ff::/64\"]
 per_flow = \"1ms\""
 	sender_role

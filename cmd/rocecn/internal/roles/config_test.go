@@ -342,3 +342,24 @@ func TestEncapsulations(t *testing.T) {
 		})
 	}
 }
+
+// The earlier name of the key cnp_from still counts, but not both.
+func TestCNPFrom(t *testing.T) {
+	const head = `{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}, `
+	for _, c := range []struct{ name, keys, err string }{
+		{"cnp_from", `"cnp_from": ["2001:db8:1::fe"]}`, ""},
+		{"cnp", `"cnp": ["2001:db8:1::fe"]}`, ""},
+		{"both", `"cnp": ["2001:db8:1::fe"], "cnp_from": ["2001:db8:1::fe"]}`, "cnp: given together with cnp_from"},
+		{"wrong cnp_from", `"cnp_from": ["ff02::1"]}`, "cnp_from[0]: ff02::1: want a unicast address"},
+		{"wrong cnp", `"cnp": ["ff02::1"]}`, "cnp[0]: ff02::1: want a unicast address"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := configured(t, "ingress", nil, head+c.keys)
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}

@@ -23,7 +23,8 @@ type IngressConfig struct {
 	Tunnel tunnel `json:"tunnel"`
 	// assign, the default, or learn: from packets that the kernel encapsulates
 	Labels     string         `json:"labels"`
-	CNP        ownAddresses   `json:"cnp"`    // towards senders
+	CNPFrom    ownAddresses   `json:"cnp_from"` // source of CNPs
+	CNP        ownAddresses   `json:"cnp"`      // earlier name of cnp_from
 	Accept     []netip.Prefix `json:"accept"` // nodes of the WAN
 	Idle       *time.Duration `json:"idle"`
 	Quarantine *time.Duration `json:"quarantine"`
@@ -70,10 +71,21 @@ func (c *IngressConfig) Lacks() error {
 		return nil
 	case len(c.Accept) == 0:
 		return config.Wrong("accept", "missing: without it no node's FCNs count")
-	case len(c.CNP) == 0:
-		return config.Wrong("cnp", "missing: without an address of its own towards senders the role sends no CNP")
+	case len(c.CNPFrom)+len(c.CNP) == 0:
+		return config.Wrong("cnp_from", "missing: without an address of its own towards senders the role sends no CNP")
 	}
 	return nil
+}
+
+// cnpSource returns the source addresses of CNPs, and the name of the key that has them.
+func (c *IngressConfig) cnpSource() (key string, source ownAddresses, err error) {
+	switch {
+	case c.CNPFrom != nil && c.CNP != nil:
+		return "", nil, config.Wrong("cnp", "given together with cnp_from: want one of them")
+	case c.CNP != nil:
+		return "cnp", c.CNP, nil
+	}
+	return "cnp_from", c.CNPFrom, nil
 }
 
 // Apply implements [Config].
@@ -124,7 +136,11 @@ func (c *IngressConfig) setEnabled(cfg *ingress.Config, pe *Ingress) (err error)
 	if err != nil {
 		return err
 	}
-	if cfg.Self4, cfg.Self6, err = c.CNP.splitFamilies("cnp", len(c.CNP) > 0); err != nil {
+	key, source, err := c.cnpSource()
+	if err != nil {
+		return err
+	}
+	if cfg.Self4, cfg.Self6, err = source.splitFamilies(key, len(source) > 0); err != nil {
 		return err
 	}
 	if c.Idle != nil {

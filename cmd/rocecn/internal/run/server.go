@@ -10,10 +10,12 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
@@ -431,6 +433,9 @@ func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	if string(f.octets) == string(s.file.octets) {
 		return false, s.installBorder(s.file)
 	}
+	if err := f.checkReplaced(s.file); err != nil {
+		return false, err
+	}
 	f.linkTables(s.file, s.currentLog)
 	opened, err := s.openNewResources(f)
 	if err != nil {
@@ -443,6 +448,26 @@ func (s *server) replaceFile(ctx context.Context) (changed bool, err error) {
 	s.haltWorkers()
 	defer s.startWorkers(ctx)
 	return true, s.applyFile(f, opened)
+}
+
+// checkReplaced returns an error if missing interfaces take the place of all existing interfaces of a required source:
+// most likely a name is wrong, and the source would deliver nothing.
+func (f *file) checkReplaced(old *file) error {
+	for _, name := range sortedKeys(f.sources) {
+		entry, before := f.sources[name], old.sources[name]
+		if before == nil || !entry.isRequired() {
+			continue
+		}
+		there, were := interfaceIndexes(entry.listInterfaces()), interfaceIndexes(before.listInterfaces())
+		isThere := func(number int) bool { return number != 0 }
+		if len(there) == 0 || slices.ContainsFunc(there, isThere) || !slices.ContainsFunc(were, isThere) {
+			continue
+		}
+		return entry.tree.LocateError(config.Wrong("interfaces", "%s: no such interface; want one that exists in "+
+			"place of %s, or required = false", strings.Join(entry.listInterfaces(), ", "),
+			strings.Join(before.listInterfaces(), ", ")))
+	}
+	return nil
 }
 
 // logWarnings logs the limits of the configuration.
