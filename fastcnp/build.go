@@ -33,12 +33,27 @@ type Config struct {
 	Namespace   uint16
 	OuterTrace  bool
 
+	// OwnNamespaces are the namespaces with traces that get the record of the congested node. Nodes must not add
+	// records to traces of namespaces that they are not configured for (RFC 9197 section 4.3). nil stands for all.
+	OwnNamespaces *Namespaces
+
 	// Long is the treatment of a trace that does not fit into option 2 (D4).
 	Long LongTrace
 
 	// InnerSource enables answers to packets inside another IP header (D17), see
 	// rocev2.Packet.MayAnswer.
 	InnerSource bool
+}
+
+// Namespaces are a set of IOAM namespaces. The zero value has none.
+type Namespaces struct{ bits [1 << 16 / 64]uint64 }
+
+// Add adds a namespace.
+func (n *Namespaces) Add(namespace uint16) { n.bits[namespace/64] |= 1 << (namespace % 64) }
+
+// Has reports whether a namespace is in the set. A nil set has all.
+func (n *Namespaces) Has(namespace uint16) bool {
+	return n == nil || n.bits[namespace/64]>>(namespace%64)&1 == 1
 }
 
 // LongTrace is the treatment of a trace that is too long for option 2 (D4).
@@ -69,7 +84,8 @@ type Report struct {
 	Option uint8 // number of the option: 1 or 2
 
 	// OwnRecord is true if the trace of option 2 has the record of the congested node. It is false for option 1,
-	// without a record, and if the trace has too little space, which sets its overflow flag.
+	// without a record, for a trace of a namespace that is not in Config.OwnNamespaces, and if the trace has too little
+	// space, which sets its overflow flag.
 	OwnRecord bool
 }
 
@@ -96,10 +112,11 @@ var (
 // (rocev2.Datagram.FinalDst).
 //
 // The Fast CNP has option 2 if the packet carries an IOAM trace, otherwise option 1. The
-// trace is copied unchanged, with flags, RemainingLen, free space and reserved octets.
-// If there are several, the first that decodes is used (D5). AppendFor adds own to the
-// copy as [ioam.AddNode] does (D14): the packet does not have the record of the congested
-// node yet, which senders need most.
+// trace is copied unchanged, with flags, RemainingLen and free space; the Reserved octet
+// before it is 0. If there are several, the first that decodes is used (D5). AppendFor
+// adds own to the copy as [ioam.AddNode] does (D14), if Config.OwnNamespaces has the
+// namespace of the trace: the packet does not have the record of the congested node yet,
+// which senders need most.
 //
 // It returns b unchanged and a zero Report with these errors:
 //   - those of rocev2.Packet.MayAnswer
@@ -126,12 +143,17 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	}
 	points := cfg.CodePoints.withDefaults()
 	report := Report{Option: 1}
+	var (
+		out []byte
+		n   int
+		err error
+	)
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if !o.original.Is6() || !ipudp.Reachable6(ipudp.Halves(&o.original)) { // CheckAnswerable, inlined
 		return b, Report{}, rocev2.ErrNotReachable
 	}
 	if cfg.mayFindTrace(congested) {
-		if err := cfg.embedTrace(&o, congested, own); err != nil {
+		if own, err = cfg.embedTrace(&o, congested, own); err != nil {
 			return b, Report{}, err
 		}
 		if len(o.ioam) > 0 {
@@ -141,11 +163,6 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if cfg.Carriage.SrcPort == 0 {
 		cfg.Carriage.SrcPort = congested.SrcPort
 	}
-	var (
-		out []byte
-		n   int
-		err error
-	)
 	if own == nil || len(o.ioam) == 0 {
 		out, n, err = o.appendAfterIP(b)
 	} else {
@@ -166,22 +183,26 @@ func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 }
 
 // embedTrace makes o an option 2 if the congested packet has a trace that fits with
-// the node's own record, or can be trimmed to fit (D4).
-func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node) error {
+// the node's own record, or can be trimmed to fit (D4). It returns the record to add,
+// or nil if the trace is of another namespace.
+func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node) (*ioam.Node, error) {
 	var trace ioam.Trace
 	data, found := c.findTrace(congested, &trace)
 	if found != copied {
-		return nil
+		return own, nil
+	}
+	if !c.OwnNamespaces.Has(trace.Namespace) {
+		own = nil
 	}
 	found, free, err := c.fitTrace(&trace, own)
 	if err != nil || found == traceTooLong {
-		return err
+		return own, err
 	}
 	if found == trimmed {
 		o.trimmed = free
 	}
 	o.ioam = data
-	return nil
+	return own, nil
 }
 
 // fitTrace returns the treatment of a trace with the node's own record (copied, trimmed
@@ -281,7 +302,8 @@ func (n *Notification) AppendPacket(b []byte, cfg Config) ([]byte, error) {
 	}
 	o := header{typ: n.optionType(cfg.CodePoints.withDefaults()), original: n.Option.OriginalDst}
 	if n.Option.Number == 2 {
-		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.OptType)) // on the stack
+		o.reserved = n.Option.Reserved
+		data := append(make([]byte, 0, maxData), 0, uint8(n.Option.Trace.OptType)) // on the stack
 		var err error
 		if o.ioam, err = n.Option.Trace.AppendBinary(data); err != nil {
 			return b, err

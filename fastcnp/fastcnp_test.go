@@ -136,7 +136,8 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
 }
 
-// The whole trace is copied: flags, RemainingLen, free space, reserved octets.
+// The whole trace is copied: flags, RemainingLen, free space. Reserved of option 2 is zero on send, whatever the option
+// of the data packet has there.
 func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
@@ -144,7 +145,9 @@ func TestTraceIsCopiedVerbatim(t *testing.T) {
 	out, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), loopback, nil,
 		Config{CodePoints: experimental})
 	require.NoError(t, err)
-	require.Equal(t, option[1:], out[46:46+len(option)-1])
+	require.EqualValues(t, 0x5A, option[1])
+	require.EqualValues(t, 0, out[46])
+	require.Equal(t, option[2:], out[47:47+len(option)-2])
 }
 
 func build(t testing.TB, next uint8, ext []byte) []byte {

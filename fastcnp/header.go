@@ -45,8 +45,9 @@ const (
 type header struct {
 	typ      ipv6opt.Type
 	original netip.Addr // IPv6
-	ioam     []byte     // option 2: from Reserved to the end of the trace; empty in option 1
+	ioam     []byte     // option 2: IOAM option data, from its Reserved octet to the end of the trace; empty in option 1
 	trimmed  int        // option 2: length of the free space to omit, in octets
+	reserved uint8      // option 2: the Reserved octet, in place of that of ioam
 }
 
 // encodedLen returns the length of the encoded header in octets.
@@ -74,7 +75,7 @@ func (o *header) writeHeader(b []byte) {
 	h := (*[ioamHeaders]byte)(o.ioam)
 	trace := be.Uint64(h[2:]) - uint64(o.trimmed/4)<<32 // subtracts from RemainingLen, which is large enough
 	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+wire.AddressSize)<<16|
-		uint64(be.Uint16(h[:])))
+		uint64(o.reserved)<<8|uint64(h[1]))
 	be.PutUint64(b[8:], trace)
 	b = b[16:]
 	nodes := o.ioam[ioamHeaders+o.trimmed:]

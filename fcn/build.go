@@ -9,11 +9,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is the configuration of the FCNs that a deployment sends. The UDP
-// checksum is always computed; Carriage.Checksum has no effect.
+// Config is the configuration of the FCNs that a deployment sends.
+// Carriage.Checksum has no effect.
 type Config struct {
 	Carriage rocev2.Carriage
-	Port     uint16 // UDP destination port; 0 stands for Port
+	// NoChecksum6 sends UDP checksum 0 over IPv6, for nodes that cannot compute
+	// it. The receiver must accept 0 on this port (RFC 6935 section 5).
+	NoChecksum6 bool
+	Port        uint16 // UDP destination port; 0 stands for Port
 	// CopyLabel also writes the message's flow label to its own IPv6 header, as
 	// the draft allows, instead of Carriage.FlowLabel.
 	CopyLabel bool
@@ -30,14 +33,14 @@ var (
 )
 
 // AppendPacket appends the message as a complete IP packet from src to dst, both
-// IPv4 or both IPv6, with its UDP checksum. It rejects addresses that
+// IPv4 or both IPv6. It rejects addresses that
 // rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable.
 func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	var data [Size]byte
 	if _, err := m.AppendBinary(data[:0]); err != nil {
 		return b, err
 	}
-	cfg.Carriage.Checksum = true
+	cfg.Carriage.Checksum = !cfg.NoChecksum6 || dst.Is4()
 	if cfg.Port == 0 {
 		cfg.Port = Port
 	}

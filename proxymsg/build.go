@@ -7,15 +7,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is the configuration of the messages that a deployment sends. The UDP
-// checksum is always computed; Carriage.Checksum has no effect.
+// Config is the configuration of the messages that a deployment sends.
+// Carriage.Checksum has no effect.
 type Config struct {
 	Carriage rocev2.Carriage
-	Port     uint16 // UDP destination port; 0 stands for Port
+	// NoChecksum6 sends UDP checksum 0 over IPv6, for nodes that cannot compute
+	// it. The receiver must accept 0 on this port (RFC 6935 section 5).
+	NoChecksum6 bool
+	Port        uint16 // UDP destination port; 0 stands for Port
 }
 
 // AppendPacket appends the message as a complete IP packet from src to dst,
-// both IPv4 or both IPv6, with its UDP checksum. It shortens Invoking so that
+// both IPv4 or both IPv6. It shortens Invoking so that
 // the packet has at most 576 octets over IPv4 or 1280 over IPv6, including the
 // IP header (D9). It rejects addresses, including those of the five-tuple, that
 // rocev2.CheckAnswerable rejects, with rocev2.ErrNotReachable.
@@ -30,7 +33,7 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	if d.DstPort == 0 {
 		d.DstPort = Port
 	}
-	cfg.Carriage.Checksum = true
+	cfg.Carriage.Checksum = !cfg.NoChecksum6 || dst.Is4()
 	if err := answer.Carry(&d, src, dst, &cfg.Carriage); err != nil {
 		return b, err
 	}

@@ -63,6 +63,10 @@ type Config struct {
 	Proxies Proxies              // by sender; with nil every sender is node.ReasonNoProxy
 	PEs     *acl.List            // the ingress PEs that FCNs and PPFCs may go to; with nil none may
 
+	// AnyTunnelled: the ingress PE gets an FCN for every congested tunnel packet from one of PEs, of any contents, such
+	// as ESP (FCN section 4.1, which names only the outer header). Methods then apply to the other packets.
+	AnyTunnelled bool
+
 	// CannotMark: the node sees packets but cannot change them, such as an agent at a mirror port. Then no Decision has
 	// MarkECN. Packets that need a mark (of senders that do not support Fast CNP, or with Method Mark) are answered by
 	// Fallback instead: MethodProxy, MethodFCN, MethodPPFC, or NoMethod, which gives node.ReasonNotCapable.

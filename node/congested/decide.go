@@ -22,6 +22,9 @@ import (
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not
 // marked with Config.OnlyMarked, the Action is node.NoAction. For the rest the Reason is the first of these that
 // applies:
+// With Config.AnyTunnelled, a tunnel packet of an ingress PE is answered by an FCN without any look at its contents, and
+// only the reasons of FCN apply.
+//
 //   - ReasonDisabled
 //   - ReasonBroken or ReasonFragment
 //   - ReasonAcknowledgement
@@ -122,6 +125,9 @@ func (a *Role) appendNotification(b []byte, s *congestion) ([]byte, node.Reason)
 		}
 		s.Packet = message.KindOther
 		return b, node.ReasonDisabled
+	}
+	if a.cfg.AnyTunnelled && a.isFromPE(s.frame) {
+		return a.appendAnyFCN(b, s)
 	}
 	reason := a.decodeFrame(s)
 	switch {
@@ -318,11 +324,16 @@ func (a *Role) appendFCN(b []byte, s *congestion) ([]byte, node.Reason) {
 	if !s.tunnelled {
 		return b, node.ReasonNotTunnelled
 	}
-	f := s.frame
-	fcnMessage, err := fcn.For(f, level.ToFCN(s.event.Level))
+	fcnMessage, err := fcn.For(s.frame, level.ToFCN(s.event.Level))
 	if err == fcn.ErrNotTunnelled {
 		return b, node.ReasonNotTunnelled
 	}
+	return a.appendFCNMessage(b, s, fcnMessage, err)
+}
+
+// appendFCNMessage appends a message to the ingress PE of the packet's tunnel. err is the error of the message.
+func (a *Role) appendFCNMessage(b []byte, s *congestion, fcnMessage fcn.Message, err error) ([]byte, node.Reason) {
+	f := s.frame
 	pe := f.Outer().Src()
 	// The limit counts by PE and label, which an FCN names, and not by the inner addresses, which several customers
 	// may use.

@@ -25,7 +25,7 @@ type IngressConfig struct {
 	Labels     string         `json:"labels"`
 	CNPFrom    ownAddresses   `json:"cnp_from"` // source of CNPs
 	CNP        ownAddresses   `json:"cnp"`      // earlier name of cnp_from
-	Accept     []netip.Prefix `json:"accept"` // nodes of the WAN
+	Accept     []netip.Prefix `json:"accept"`   // nodes of the WAN
 	Idle       *time.Duration `json:"idle"`
 	Quarantine *time.Duration `json:"quarantine"`
 	MaxFlows   *int           `json:"max_flows"`

@@ -47,7 +47,8 @@ func (c *SwitchConfig) Kernel() (k KernelSwitch, err error) {
 		{"fallback", c.Fallback != congested.NoMethod}, {"proxies", c.Proxies != nil},
 		{"proxies_from", c.FromRouting()}, {"pe", c.PE != nil},
 		{"port", c.Port != 0}, {"pause_us", c.PauseUS != nil}, {"ppfc", c.PPFC != nil}, {"ppfc_to", c.PPFCTo != ""},
-		{"ppfc_address", c.PPFCAddress != ""},
+		{"ppfc_address", c.PPFCAddress != ""}, {"ioam_namespaces", c.Namespaces != nil}, {"fcn", c.FCN == "any"},
+		{"udp_checksum", c.UDPChecksum != nil},
 	}); err != nil {
 		return k, err
 	}

@@ -22,8 +22,8 @@ type Line struct {
 	To      netip.Addr `json:"to,omitzero"`        // sent: where it goes
 	MarkECN *bool      `json:"mark_ecn,omitempty"` // switch, on every line
 	Option  uint8      `json:"option,omitempty"`   // sent: of a Fast CNP, 1 or 2
-	// sent: the Fast CNP's trace contains the node's own record
-	OwnRecord bool    `json:"own_record,omitempty"`
+	// sent, option 2: whether the trace contains the node's own record
+	OwnRecord *bool   `json:"own_record,omitempty"`
 	Label     *uint32 `json:"label,omitempty"`    // forwarded, learned: the outer flow label
 	QP        *uint32 `json:"qp,omitempty"`       // learned, accepted: the queue pair
 	Origin    string  `json:"origin,omitempty"`   // accepted: network or receiver
@@ -48,7 +48,10 @@ func NewLine(name string, r node.Role, d *node.Decision, frame int, at time.Time
 	}
 	switch d.Action {
 	case node.ActionSent:
-		l.Kind, l.To, l.Option, l.OwnRecord = d.Message.String(), d.To, d.Option, d.OwnRecord
+		l.Kind, l.To, l.Option = d.Message.String(), d.To, d.Option
+		if d.Option == 2 {
+			l.OwnRecord = &d.OwnRecord
+		}
 	case node.ActionDropped:
 		l.Kind = d.Message.String()
 	case node.ActionLearned, node.ActionAccepted:

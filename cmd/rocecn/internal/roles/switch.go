@@ -47,8 +47,12 @@ type SwitchConfig struct {
 	Marking     string           `json:"marking"` // self, the default, or elsewhere
 	Fallback    congested.Method `json:"fallback"`
 	OwnRecord   *ownRecord       `json:"own_record"`
-	Probe       *time.Duration   `json:"probe"` // of hosts that have rejected Fast CNPs; absent: 1 s
-	Seed        *seed            `json:"seed"`  // key of the flow labels of Fast CNPs; absent: random
+	// Namespaces are the IOAM namespaces whose traces get own_record; absent: all.
+	Namespaces  []uint16       `json:"ioam_namespaces"`
+	FCN         string         `json:"fcn"`          // packets that FCNs are about: rocev2, the default, or any
+	UDPChecksum *bool          `json:"udp_checksum"` // of FCN and proxy messages over IPv6; absent: true
+	Probe       *time.Duration `json:"probe"`        // of hosts that have rejected Fast CNPs; absent: 1 s
+	Seed        *seed          `json:"seed"`         // key of the flow labels of Fast CNPs; absent: random
 }
 
 // levelFrom is the level of the queue from a time on, counted from the first frame.
@@ -103,6 +107,15 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 			return nil, err
 		}
 	}
+	if cfg.FastCNP.OwnNamespaces, err = c.ownNamespaces(); err != nil {
+		return nil, err
+	}
+	if cfg.AnyTunnelled = c.FCN == "any"; cfg.AnyTunnelled && len(c.PE) == 0 {
+		return nil, config.Wrong("pe", `missing: want the ingress PEs that fcn = "any" notifies`)
+	}
+	if c.UDPChecksum != nil {
+		cfg.FCN.NoChecksum6, cfg.Proxy.NoChecksum6 = !*c.UDPChecksum, !*c.UDPChecksum
+	}
 	if cfg.PauseFrom, err = c.pauseFrom(); err != nil {
 		return nil, err
 	}
@@ -126,7 +139,7 @@ func (c *SwitchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} |
 
 // Lacks implements [Lacking].
 func (c *SwitchConfig) Lacks() error {
-	if len(c.Methods) == 0 {
+	if len(c.Methods) == 0 && c.FCN != "any" {
 		return config.Wrong("methods", "missing: without methods the switch sends and marks nothing")
 	}
 	return nil
@@ -137,7 +150,8 @@ func (c *SwitchConfig) checkWords() error {
 	err := cmp.Or(
 		checkWord("congested", c.Congested, "all", "ce"), checkWord("ppfc_address", c.PPFCAddress, "destination",
 			"node"),
-		checkWord("ppfc_to", c.PPFCTo, "sender", "ingress"), checkWord("marking", c.Marking, "self", "elsewhere"))
+		checkWord("ppfc_to", c.PPFCTo, "sender", "ingress"), checkWord("marking", c.Marking, "self", "elsewhere"),
+		checkWord("fcn", c.FCN, "rocev2", "any"))
 	if err != nil {
 		return err
 	}
@@ -151,6 +165,24 @@ func (c *SwitchConfig) checkWords() error {
 	}
 	return nil
 }
+
+// ownNamespaces returns the namespaces with traces that get the own record; nil for all.
+func (c *SwitchConfig) ownNamespaces() (*fastcnp.Namespaces, error) {
+	switch {
+	case c.Namespaces == nil:
+		return nil, nil
+	case c.OwnRecord == nil:
+		return nil, config.Wrong("ioam_namespaces", "want also own_record, which is added to their traces")
+	}
+	all := new(fastcnp.Namespaces)
+	for _, n := range c.Namespaces {
+		all.Add(n)
+	}
+	return all, nil
+}
+
+// AllNamespaces reports whether the own record is added to traces of all namespaces.
+func (c *SwitchConfig) AllNamespaces() bool { return c.OwnRecord != nil && c.Namespaces == nil }
 
 // parseLevels returns the level of the queue over the time.
 func (c *SwitchConfig) parseLevels() (levels levelsOverTime, err error) {

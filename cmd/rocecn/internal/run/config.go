@@ -373,6 +373,10 @@ func (f *file) listWarnings() (all []string) {
 				`them. Set marking = "elsewhere", and make sure that no queue marks packets of senders with `+
 				`capable = "yes"`, r.Name))
 		}
+		if ok && marks.AllNamespaces() {
+			all = append(all, fmt.Sprintf("role.%s: own_record: it is added to traces of all namespaces; RFC 9197 "+
+				"section 4.3 wants only those of this node: set ioam_namespaces", r.Name))
+		}
 		if live && !f.isLimited(r) {
 			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts want a limit on sent packets: set per_flow, "+
 				`a rate, or per_second of its sink, or limits = "none" to have none`, r.Name))
