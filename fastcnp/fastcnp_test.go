@@ -136,8 +136,8 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
 }
 
-// The whole trace is copied: flags, RemainingLen, free space. Reserved of option 2 is zero on send, whatever the option
-// of the data packet has there.
+// The whole trace is copied: flags, RemainingLen, free space. Reserved of option 2 is zero on send, also if it is not in
+// the option of the data packet.
 func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
@@ -907,4 +907,39 @@ func TestString(t *testing.T) {
 	n.Option.Number, n.Option.Reserved, n.Option.Trace.Namespace = 2, 7, 123
 	require.Equal(t, "option 2 about 2001:db8::b Reserved 0x7 "+n.Option.Trace.String(), n.Option.String())
 	require.Contains(t, n.String(), "namespace 123")
+}
+
+// A record is added only to traces of own namespaces (RFC 9197 section 4.3), and the Report has the result.
+func TestOwnNamespaces(t *testing.T) {
+	const namespace = 7
+	set := func(all ...uint16) *Namespaces {
+		n := new(Namespaces)
+		for _, one := range all {
+			n.Add(one)
+		}
+		return n
+	}
+	var own ioam.Node
+	own.SetNode(60, 5)
+	option := trace(namespace, 20, 3)
+	packet := congested(t, ipv6opt.HopByHop, hopByHop(t, option))
+	plain, _, err := AppendFor(nil, packet, loopback, nil, Config{CodePoints: experimental})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name  string
+		set   *Namespaces
+		added bool
+	}{
+		{"all", nil, true}, {"none", set(), false}, {"this one", set(namespace), true},
+		{"others", set(0, namespace-1, namespace+1, namespace+64, 0xFFFF), false},
+		{"this one and others", set(0xFFFF, namespace, 0), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, sent, err := AppendFor(nil, packet, loopback, &own,
+				Config{CodePoints: experimental, OwnNamespaces: c.set})
+			require.NoError(t, err)
+			require.Equal(t, Report{Option: 2, OwnRecord: c.added}, sent)
+			require.Equal(t, !c.added, bytes.Equal(plain, out))
+		})
+	}
 }

@@ -45,7 +45,7 @@ const (
 type header struct {
 	typ      ipv6opt.Type
 	original netip.Addr // IPv6
-	ioam     []byte     // option 2: IOAM option data, from its Reserved octet to the end of the trace; empty in option 1
+	ioam     []byte     // option 2: IOAM option data, from Reserved to the end of the trace; empty in option 1
 	trimmed  int        // option 2: length of the free space to omit, in octets
 	reserved uint8      // option 2: the Reserved octet, in place of that of ioam
 }

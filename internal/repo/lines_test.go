@@ -102,6 +102,8 @@ func TestConformance(t *testing.T) {
 		rows++
 		require.Len(t, cells, 6, line)
 		code, tests := cells[4], cells[5]
+		require.Equal(t, code != "–", regexp.MustCompile(`; \*(play|library)\*[^|*]*$`).MatchString(code),
+			"%s: want the programs that show it at the end of the code cell", id)
 		if code == "–" {
 			require.NotEmpty(t, strings.TrimSpace(tests), "%s: why not", id)
 			continue

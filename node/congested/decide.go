@@ -22,9 +22,6 @@ import (
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification, and for data that is not
 // marked with Config.OnlyMarked, the Action is node.NoAction. For the rest the Reason is the first of these that
 // applies:
-// With Config.AnyTunnelled, a tunnel packet of an ingress PE is answered by an FCN without any look at its contents, and
-// only the reasons of FCN apply.
-//
 //   - ReasonDisabled
 //   - ReasonBroken or ReasonFragment
 //   - ReasonAcknowledgement
@@ -37,6 +34,9 @@ import (
 //   - ReasonAddress: the message would name the destination of the flow, which others cannot reach (Fast CNP, proxy
 //     message, or PPFC without NodeAddress)
 //   - ReasonLimited
+//
+// With Config.AnyTunnelled, a tunnel packet of an ingress PE is answered by an FCN without any look at its contents.
+// Only the reasons of FCN apply to it.
 //
 // A rejected packet is not charged to any limit.
 //

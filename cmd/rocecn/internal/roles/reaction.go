@@ -141,8 +141,8 @@ func (s *Sender) countOctets(d *node.Decision, f *rocev2.Frame, now time.Time) {
 // Rates returns the reaction points of the host's flows, nil where there are none.
 func (s *Sender) Rates() *reaction.Table { return s.rates }
 
-// Rate returns the rate at which the flow of the last decision may continue, in bits a second, 0 while it is stopped, and
-// reports whether it has one.
+// Rate returns the rate at which the flow of the last decision may continue, in bits a second, 0 while it is stopped,
+// and reports whether it has one.
 func (s *Sender) Rate() (bps uint64, ok bool) { return s.rate, s.rated }
 
 // SetCountedByOthers sets whether the caller counts the octets that flows have sent for the reaction points.

@@ -47,7 +47,7 @@ type SwitchConfig struct {
 	Marking     string           `json:"marking"` // self, the default, or elsewhere
 	Fallback    congested.Method `json:"fallback"`
 	OwnRecord   *ownRecord       `json:"own_record"`
-	// Namespaces are the IOAM namespaces whose traces get own_record; absent: all.
+	// Namespaces are the IOAM namespaces with traces that get own_record; absent: all.
 	Namespaces  []uint16       `json:"ioam_namespaces"`
 	FCN         string         `json:"fcn"`          // packets that FCNs are about: rocev2, the default, or any
 	UDPChecksum *bool          `json:"udp_checksum"` // of FCN and proxy messages over IPv6; absent: true

@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// A reload that adds a missing interface leaves the existing one watched. One with only a missing interface is rejected,
-// unless the source is not required.
+// A reload that adds a missing interface leaves the existing one watched. One with only a missing interface is
+// rejected, unless the source is not required.
 func TestReloadMissingInterface(t *testing.T) {
 	const role = "[sink.net]\ntype = \"raw\"\n[role.switch]\nenabled = true\nsources = [\"in\"]\nsink = \"net\"\n" +
 		"self = [\"2001:db8:1::1\"]\nmethods = [{ senders = \"2001:db8:1::/64\", method = \"fastcnp\" }]\n"
