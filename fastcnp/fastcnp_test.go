@@ -136,8 +136,8 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
 }
 
-// The whole trace is copied: flags, RemainingLen, free space. Reserved of option 2 is zero on send, also if it is not in
-// the option of the data packet.
+// The whole trace is copied: flags, RemainingLen, free space. Reserved of option 2 is zero on send, also if it is not
+// in the option of the data packet.
 func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
