@@ -156,7 +156,7 @@ func (a *Role) Configure(cfg Config) error {
 			a.rejected.sets = flowtable.NewSets[rejection](m.Size(2))
 			a.paused.sets = flowtable.NewSets[pausedFlow](m.Size(3))
 		}
-		a.pace.Configure(cfg.Out, slices.Max(cfg.PerFlow[:]), m.Size(0))
+		a.pace.Configure(cfg.Out, slices.Max(cfg.PerFlow[:]), m.Size(0), m.Seed())
 	}
 	a.rejected.configure(cfg.Probe)
 	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.Port)

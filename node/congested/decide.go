@@ -282,7 +282,7 @@ func (a *Role) appendFastCNP(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Charge(s.flow, s.event.Now)
+	a.pace.Charge(s.flow, role.SourceOf(&s.Flow), s.event.Now)
 	packet := a.hashPacket(out[len(b):], s.Flow.Domain)
 	a.sent.Record(packet, s.event.Now)
 	if capable == CapabilityUnknown {
@@ -314,7 +314,7 @@ func (a *Role) appendProxyMessage(b []byte, s *congestion) ([]byte, node.Reason)
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Charge(s.flow, s.event.Now)
+	a.pace.Charge(s.flow, role.SourceOf(&s.Flow), s.event.Now)
 	s.Message, s.To = message.KindProxy, proxy
 	return out, node.NoReason
 }
@@ -355,7 +355,7 @@ func (a *Role) appendFCNMessage(b []byte, s *congestion, fcnMessage fcn.Message,
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Charge(named, s.event.Now)
+	a.pace.Charge(named, role.SourceOf(&s.Flow), s.event.Now)
 	s.Message, s.To = message.KindFCN, pe
 	return out, node.NoReason
 }
@@ -375,5 +375,6 @@ func (a *Role) checkIngress(pe netip.Addr) node.Reason {
 
 // isWithinLimits reports whether the limits allow a notification about a flow.
 func (a *Role) isWithinLimits(s *congestion, flow uint64) bool {
-	return a.pace.Ready(flow, a.cfg.PerFlow[min(s.event.Level, level.Max)], s.event.Now)
+	interval := a.cfg.PerFlow[min(s.event.Level, level.Max)]
+	return a.pace.Ready(flow, role.SourceOf(&s.Flow), interval, s.event.Now)
 }

@@ -77,7 +77,7 @@ func (a *Role) appendPause(b []byte, s *congestion) ([]byte, node.Reason) {
 	if err != nil {
 		return b, node.ReasonBroken
 	}
-	a.pace.Charge(s.flow, s.event.Now)
+	a.pace.Charge(s.flow, role.SourceOf(&s.Flow), s.event.Now)
 	if kind != ppfc.Alarm && a.paused.add(s, &n, to) {
 		a.counters.Inc(node.Count{Effect: node.EffectForgotten})
 	}

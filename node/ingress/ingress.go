@@ -197,7 +197,7 @@ func (pe *Role) allocateTables(cfg *Config) error {
 	}
 	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), cfg.Idle
 	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, pe.memory.Size(1), pe.memory.Seed())
-	pe.pace.Configure(cfg.Out, cfg.PerFlow, cfg.MaxFlows)
+	pe.pace.Configure(cfg.Out, cfg.PerFlow, cfg.MaxFlows, pe.memory.Seed())
 	return nil
 }
 

@@ -231,7 +231,7 @@ func (pe *Role) appendCNP(
 		return out, d.Reason
 	}
 	hash := flow.Hash(pe.memory.Seed())
-	if !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
+	if !pe.pace.Ready(hash, role.SourceOf(&d.Flow), pe.cfg.PerFlow, now) {
 		return out, node.ReasonLimited
 	}
 	c := cnp.New(d.SrcQP, pKey)
@@ -239,7 +239,7 @@ func (pe *Role) appendCNP(
 	if err != nil {
 		return out, node.ReasonUnknownQP // over 24 bits: everything else was checked before
 	}
-	pe.pace.Charge(hash, now)
+	pe.pace.Charge(hash, role.SourceOf(&d.Flow), now)
 	d.Action, d.Message, d.To = node.ActionSent, message.KindCNP, sender
 	return sent, node.NoReason
 }

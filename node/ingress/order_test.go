@@ -64,11 +64,13 @@ var faults = []struct {
 	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.ReasonUnknownQP, false},
 	{"the flow's interval", func(c *fcnCase) {
 		c.cfg.PerFlow = time.Hour
-		spend(c, func(pe *Role) { pe.pace.Charge(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), start) })
+		spend(c, func(pe *Role) {
+			pe.pace.Charge(role.Hash(&qpmap.Key{FlowKey: c.flow}, pe.memory.Seed()), role.Source{}, start)
+		})
 	}, node.ReasonLimited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
 		c.cfg.Out = node.Rate{PerSecond: 1}
-		spend(c, func(pe *Role) { pe.pace.Charge(1, start) })
+		spend(c, func(pe *Role) { pe.pace.Charge(1, role.Source{Addr: c.flow.Src}, start) })
 	}, node.ReasonLimited, false},
 }
 

@@ -128,7 +128,7 @@ func (p *Role) Configure(cfg Config) error {
 			return err
 		}
 		p.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, p.memory.Size(1), p.memory.Seed())
-		p.pace.Configure(cfg.Out, cfg.PerFlow, p.memory.Size(0))
+		p.pace.Configure(cfg.Out, cfg.PerFlow, p.memory.Size(0), p.memory.Seed())
 	}
 	p.cfg, p.self, p.qps = cfg, self, role.PairsOf(cfg.QPs)
 	p.intake.On, p.intake.Self = cfg.Enabled, self

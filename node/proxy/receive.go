@@ -126,14 +126,14 @@ func (p *Role) appendAnswer(out []byte, e *node.Event, d *node.Decision) ([]byte
 		}
 	}
 	hash := role.Hash(&limited, p.memory.Seed()) ^ uint64(m.Protocol)
-	if !p.pace.Ready(hash, p.cfg.PerFlow, e.Now) {
+	if !p.pace.Ready(hash, role.SourceOf(&d.Flow), p.cfg.PerFlow, e.Now) {
 		return out, node.ReasonLimited
 	}
 	sent, err := p.appendMessage(out, src, answer, d)
 	if err != nil {
 		return out, node.ReasonAddress // everything else was checked before
 	}
-	p.pace.Charge(hash, e.Now)
+	p.pace.Charge(hash, role.SourceOf(&d.Flow), e.Now)
 	if answer == AnswerOther {
 		d.Action, d.Message, d.Request = node.ActionAccepted, message.KindProxy, node.RequestNotify
 	} else {

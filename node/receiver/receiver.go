@@ -61,7 +61,7 @@ type Role struct {
 	memory   role.Memory
 	latest   role.Latest
 	pace     role.Pace     // of all notifications
-	known    *limit.Bucket // of those for connections; a limit of its own, so that datagrams cannot exhaust it
+	known    *limit.Shared // of those for connections; a limit of its own, so that datagrams cannot exhaust it
 	packet   rocev2.Packet
 	counters node.Counters
 }
@@ -82,7 +82,7 @@ func (r *Role) Configure(cfg Config) error {
 		if err != nil {
 			return err
 		}
-		r.pace.Configure(cfg.Out, cfg.PerFlow, r.memory.Size(0))
+		r.pace.Configure(cfg.Out, cfg.PerFlow, r.memory.Size(0), r.memory.Seed())
 		r.known = r.known.With(limit.Rate(cfg.Out))
 	}
 	r.cfg, r.self, r.qps = cfg, self, role.PairsOf(cfg.QPs)
@@ -197,21 +197,23 @@ func (r *Role) appendAnswer(
 
 // isWithinLimits reports whether the limits allow a notification about a packet.
 func (r *Role) isWithinLimits(p *rocev2.Packet, named uint64, now time.Time) bool {
+	from := role.Source{Addr: p.Src}
 	if p.BTH.Present.Has(bth.HasDETH) {
-		return r.pace.Ready(named, r.cfg.PerFlow, now)
+		return r.pace.Ready(named, from, r.cfg.PerFlow, now)
 	}
-	each, all := r.pace.ReadyKey(named, r.cfg.PerFlow, now), r.known.Ready(now)
+	each, all := r.pace.ReadyKey(named, r.cfg.PerFlow, now), r.known.Ready(from.Share(r.memory.Seed()), now)
 	return each && all
 }
 
 // chargeLimits charges a notification about a packet to the limits.
 func (r *Role) chargeLimits(p *rocev2.Packet, named uint64, now time.Time) {
+	from := role.Source{Addr: p.Src}
 	if p.BTH.Present.Has(bth.HasDETH) {
-		r.pace.Charge(named, now)
+		r.pace.Charge(named, from, now)
 		return
 	}
 	r.pace.ChargeDebt(named, now)
-	r.known.Charge(now)
+	r.known.Charge(from.Share(r.memory.Seed()), now)
 }
 
 // senderKey returns the key of the limits, by the fields that the notification names: for a CNP the sender's address

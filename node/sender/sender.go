@@ -97,9 +97,9 @@ type Role struct {
 	memory  role.Memory
 	latest  role.Latest
 	from    *limit.Buckets // accepted, by source
-	all     *limit.Bucket
-	reports *limit.Every // by queue pair
-	sent    *limit.Every // datagrams, by queue pair and destination
+	all     *limit.Shared  // by source
+	reports *limit.Every   // by queue pair
+	sent    *limit.Every   // datagrams, by queue pair and destination
 	// connected has the queue pairs with a connection, and the flows that were looked up for that.
 	connected *limit.Every
 	counters  node.Counters
@@ -242,14 +242,14 @@ func (s *Role) receiveFrame(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 		return
 	}
 	s.from.Charge(source, e.Now)
-	s.all.Charge(e.Now)
+	s.all.Charge(source, e.Now)
 	d.Action = node.ActionAccepted
 	s.setRequest(d, e.Now)
 }
 
 // isWithinLimits reports whether the limits let a notification of a source pass.
 func (s *Role) isWithinLimits(source uint64, now time.Time) bool {
-	from, all := s.from.Ready(source, now), s.all.Ready(now) // both see the time, should it jump back
+	from, all := s.from.Ready(source, now), s.all.Ready(source, now) // both see the time, should it jump back
 	return from && all
 }
 

@@ -328,7 +328,7 @@ type Intake struct {
 	accept *acl.List
 	seed   uint64
 	from   *limit.Buckets // by source
-	all    *limit.Bucket
+	all    *limit.Shared  // by source
 }
 
 // Configure sets the rules. The state of the limits stays.
@@ -381,14 +381,14 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 		return node.ReasonDenied
 	}
 	var key uint64
-	if i.from != nil {
+	if i.from != nil || i.all != nil {
 		key = Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: src}}, i.seed)
 	}
-	if !i.from.Ready(key, now) || !i.all.Ready(now) {
+	if !i.from.Ready(key, now) || !i.all.Ready(key, now) {
 		return node.ReasonLimited
 	}
 	i.from.Charge(key, now)
-	i.all.Charge(now)
+	i.all.Charge(key, now)
 	return node.NoReason
 }
 
@@ -396,21 +396,44 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 // rate of all. Only Charge charges a message to them.
 type Pace struct {
 	each *limit.Every // by key
-	all  *limit.Bucket
+	all  *limit.Shared
+	seed uint64
+}
+
+// A Source is the source of the packets that messages are about. The limit on all messages gives each prefix of
+// sources, /64 or /24, in each domain a part of its own.
+type Source struct {
+	Addr   netip.Addr
+	Domain uint32
+}
+
+// SourceOf returns the source of a flow.
+func SourceOf(k *qpmap.Key) Source { return Source{k.Src, k.Domain} }
+
+// Share returns the key of the source's prefix in a [limit.Shared].
+func (s Source) Share(seed uint64) uint64 {
+	k := flowtable.Key{Src: s.Addr.As16(), Domain: s.Domain}
+	if host := k.Src[15:]; s.Addr.Is4() {
+		clear(host)
+	} else {
+		clear(k.Src[8:])
+	}
+	return k.Hash(seed)
 }
 
 // Configure sets the rate of all messages. If interval is above 0, it allocates room for the last times of maxKeys keys
 // once. The state of the limits is kept.
-func (p *Pace) Configure(all node.Rate, interval time.Duration, maxKeys int) {
+func (p *Pace) Configure(all node.Rate, interval time.Duration, maxKeys int, seed uint64) {
+	p.seed = seed
 	if p.all = p.all.With(limit.Rate(all)); p.each == nil && interval > 0 {
 		p.each = limit.NewEvery(maxKeys)
 	}
 }
 
-// Ready reports whether both limits let one of a key pass.
-func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
-	each, all := p.each.Ready(key, interval, now), p.all.Ready(now) // both see the time, should it jump back
-	return each && all
+// Ready reports whether both limits let one of a key pass, about packets of a source.
+func (p *Pace) Ready(key uint64, from Source, interval time.Duration, now time.Time) bool {
+	each := p.each.Ready(key, interval, now)
+	return (p.all == nil || p.all.Ready(from.Share(p.seed), now)) && each // both see the time, should it jump back
 }
 
 // ReadyKey is Ready without the limit on all messages.
@@ -425,8 +448,10 @@ func (p *Pace) ChargeDebt(key uint64, now time.Time) {
 	p.all.ChargeDebt(now)
 }
 
-// Charge charges one of a key.
-func (p *Pace) Charge(key uint64, now time.Time) {
+// Charge charges one of a key, about a packet of a source.
+func (p *Pace) Charge(key uint64, from Source, now time.Time) {
 	p.each.Record(key, now)
-	p.all.Charge(now)
+	if p.all != nil {
+		p.all.Charge(from.Share(p.seed), now)
+	}
 }

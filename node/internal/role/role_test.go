@@ -337,50 +337,50 @@ func TestIntake(t *testing.T) {
 func TestPace(t *testing.T) {
 	const ms = time.Millisecond
 	var p role.Pace
-	require.True(t, p.Ready(1, 10*ms, start), "no limit")
-	p.Charge(1, start)
-	require.True(t, p.Ready(1, 10*ms, start), "no limit")
+	require.True(t, p.Ready(1, role.Source{}, 10*ms, start), "no limit")
+	p.Charge(1, role.Source{}, start)
+	require.True(t, p.Ready(1, role.Source{}, 10*ms, start), "no limit")
 
-	p.Configure(node.Rate{PerSecond: 100, Burst: 2}, 10*ms, 64)
+	p.Configure(node.Rate{PerSecond: 100, Burst: 2}, 10*ms, 64, 1)
 	ready := func(want bool, key uint64, at time.Duration) {
 		t.Helper()
-		require.Equal(t, want, p.Ready(key, 10*ms, start.Add(at)))
+		require.Equal(t, want, p.Ready(key, role.Source{}, 10*ms, start.Add(at)))
 	}
 	ready(true, 1, 0)
 	ready(true, 1, 0) // nothing was taken
-	p.Charge(1, start)
+	p.Charge(1, role.Source{}, start)
 	ready(false, 1, 0) // its interval
 	ready(true, 2, 0)
-	p.Charge(2, start)
+	p.Charge(2, role.Source{}, start)
 	ready(false, 3, 0) // the rate of all
 	ready(false, 1, 10*ms-1)
 	ready(true, 1, 10*ms) // the interval, and one of all
-	require.True(t, p.Ready(1, ms, start.Add(10*ms)))
+	require.True(t, p.Ready(1, role.Source{}, ms, start.Add(10*ms)))
 
 	// Without an interval there is no table; one that is there is not forgotten.
-	p.Charge(1, start.Add(10*ms))
-	p.Configure(node.Rate{}, 0, 64)
+	p.Charge(1, role.Source{}, start.Add(10*ms))
+	p.Configure(node.Rate{}, 0, 64, 1)
 	ready(false, 1, 20*ms-1)
-	p.Configure(node.Rate{}, 20*ms, 64)
+	p.Configure(node.Rate{}, 20*ms, 64, 1)
 	ready(false, 1, 20*ms-1)
 	ready(true, 1, 20*ms)
 	ready(true, 3, 20*ms)
 	var none role.Pace
-	none.Configure(node.Rate{}, 0, 64)
-	none.Charge(1, start)
-	require.True(t, none.Ready(1, 10*ms, start))
+	none.Configure(node.Rate{}, 0, 64, 1)
+	none.Charge(1, role.Source{}, start)
+	require.True(t, none.Ready(1, role.Source{}, 10*ms, start))
 }
 
 // Both limits of a Pace see the time of each packet, even if the other one rejects it: after a long step back of time
 // both recover.
 func TestPaceSeesTheTime(t *testing.T) {
 	var p role.Pace
-	p.Configure(node.Rate{PerSecond: 1, Burst: 1}, time.Second, 64)
-	p.Charge(1, start)
+	p.Configure(node.Rate{PerSecond: 1, Burst: 1}, time.Second, 64, 1)
+	p.Charge(1, role.Source{}, start)
 	back := start.Add(-time.Hour)
-	require.False(t, p.Ready(1, time.Second, back))
-	require.True(t, p.Ready(1, time.Second, back.Add(time.Second)))
-	require.True(t, p.Ready(2, time.Second, back.Add(time.Second)))
+	require.False(t, p.Ready(1, role.Source{}, time.Second, back))
+	require.True(t, p.Ready(1, role.Source{}, time.Second, back.Add(time.Second)))
+	require.True(t, p.Ready(2, role.Source{}, time.Second, back.Add(time.Second)))
 }
 
 // A packet without a time has that of the packet before, also if time has jumped back.
