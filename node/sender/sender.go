@@ -215,7 +215,7 @@ func (s *Role) receiveFrame(f *rocev2.Frame, e *node.Event, d *node.Decision) {
 		return
 	}
 	var source uint64
-	if s.from != nil {
+	if s.from != nil || s.all != nil {
 		source = role.Hash(&qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Src}}, s.memory.Seed())
 	}
 	switch {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
@@ -228,7 +227,7 @@ func (o *options) firstFlows(all *flows.Snapshot) *flows.Snapshot {
 }
 
 func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) error {
-	return a.eachLine(s, during, json.NewEncoder(a.out).Encode)
+	return a.eachLine(s, during, cli.NewJSON(a.out).Encode)
 }
 
 // eachLine calls put with the object of each line, until it returns an error.

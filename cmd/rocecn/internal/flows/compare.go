@@ -3,7 +3,6 @@ package flows
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -181,7 +180,7 @@ func formatChanges(all flows.Rewrites, name func(uint8) string) map[string]uint6
 }
 
 func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
-	out := json.NewEncoder(w)
+	out := cli.NewJSON(w)
 	for _, f := range o.printComparison(c) {
 		if err := out.Encode(comparedLineOf(f)); err != nil {
 			return err

@@ -2,7 +2,6 @@ package flows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,7 +177,7 @@ func (a *accountant) printVerdicts() error {
 		return nil
 	}
 	if a.form == "json" {
-		out := json.NewEncoder(a.out)
+		out := cli.NewJSON(a.out)
 		out.SetEscapeHTML(false) // filters have &&
 		return cli.Output(cmp.Or(a.eachVerdict(out.Encode), a.out.Flush()))
 	}

@@ -2,7 +2,6 @@ package flows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -170,7 +169,7 @@ func namePrograms(o *host.Observation, p *host.Port, qps map[uint32]bool) []stri
 
 func (a *accountant) printHosts() (err error) {
 	if a.form == "json" {
-		out := json.NewEncoder(a.out)
+		out := cli.NewJSON(a.out)
 		for i := range a.joined {
 			err = cmp.Or(err, out.Encode(&a.joined[i]))
 		}

@@ -2,7 +2,6 @@ package flows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -109,7 +108,7 @@ func (a *accountant) printPaths(s *flows.Snapshot) error {
 	}
 	all := pathsOf(s)
 	if a.form == "json" {
-		out := json.NewEncoder(a.out)
+		out := cli.NewJSON(a.out)
 		for i := range all {
 			if err := out.Encode(&all[i]); err != nil {
 				return cli.Output(err)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/flows/triage"
@@ -143,6 +144,7 @@ func (s *site) answerJSON(ctx context.Context) ([]byte, error) {
 	separator := ""
 	appendLine := func(line any) error {
 		octets, err := json.Marshal(line)
+		octets = cli.EscapeJSON(octets)
 		b.WriteString(separator)
 		b.Write(octets)
 		separator = ",\n"

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -547,7 +546,7 @@ func (c *collector) printSamples() error {
 		}
 		return cli.Output(c.out.Flush())
 	}
-	out := json.NewEncoder(c.out)
+	out := cli.NewJSON(c.out)
 	var err error
 	if len(c.discarded) > 0 {
 		err = out.Encode(discardedCaptureLine{true, c.intervalLine(), c.discarded})

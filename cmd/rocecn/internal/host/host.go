@@ -68,7 +68,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	case len(roots) > 0 && (*interval > 0 || *count > 0):
 		return cli.Misuse(stderr, "host", errors.New("-root: cannot be combined with -interval or -count"))
 	}
-	out := json.NewEncoder(stdout)
+	out := cli.NewJSON(stdout)
 	for _, dir := range roots {
 		o, err := readRecorded(dir)
 		if err != nil {

@@ -1,7 +1,6 @@
 package pairs
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
@@ -68,7 +67,7 @@ type line struct {
 
 // writeJSON writes a JSON object for each row.
 func writeJSON(w io.Writer, rows []*row) error {
-	encoder := json.NewEncoder(w)
+	encoder := cli.NewJSON(w)
 	for _, r := range rows {
 		l := line{
 			Src: r.flow.Src, Dst: r.flow.Dst, DestQP: r.flow.DestQP, Transport: r.pair.Transport.String(),

@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"log"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/web"
@@ -67,7 +67,7 @@ func (s *server) newHTTPServer() *http.Server {
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
+		e := cli.NewJSON(w)
 		e.SetIndent("", "  ")
 		_ = e.Encode(s.buildStatus())
 	})
