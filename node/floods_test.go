@@ -1,7 +1,10 @@
 package node_test
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,19 +61,19 @@ func floodedRoles(t *testing.T) []flooded {
 		return func(t *testing.T, source netip.Addr) []byte { return congestedFrom(t, source, receiver6, op) }
 	}
 	pe1 := wiretest.Must(ingress.New(ingress.Config{Enabled: true, WAN: pe, Self6: pe, Accept: accept, Out: limit,
-		QPs: allPairs{}, Tunnel: &encap.IPInIPv6{Src: pe, Dst: egressWAN}}))(t)
+		QPs: allPairs{}, Seed: 1, Tunnel: &encap.IPInIPv6{Src: pe, Dst: egressWAN}}))(t)
 	return []flooded{
 		{name: "switch, Fast CNPs", about: data(bth.RCSendOnly), level: 7,
-			role: wiretest.Must(congested.New(congested.Config{Enabled: true, Self6: switch6, Out: limit,
+			role: wiretest.Must(congested.New(congested.Config{Enabled: true, Self6: switch6, Out: limit, Seed: 1,
 				Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: all, Value: congested.MethodFastCNP})}))(t)},
 		{name: "receiver, CNPs about connections", about: data(bth.RCSendOnly),
-			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit,
+			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit, Seed: 1,
 				QPs: allPairs{}}))(t)},
 		{name: "receiver, CNPs about datagrams", about: data(bth.UDSendOnly),
-			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit}))(t)},
+			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit, Seed: 1}))(t)},
 		{name: "sender, Fast CNPs of a switch",
 			role: wiretest.Must(sender.New(sender.Config{Enabled: true, Self6: sender6, Accepted: limit, QPs: allPairs{},
-				Accept: accept}))(t),
+				Accept: accept, Seed: 1}))(t),
 			about: func(t *testing.T, source netip.Addr) []byte {
 				var f rocev2.Frame
 				f.Decode(congestedFrom(t, sender6, receiver6, bth.RCSendOnly), rocev2.DecodeOptions{Link: rocev2.LinkIP})
@@ -82,7 +85,7 @@ func floodedRoles(t *testing.T) []flooded {
 			}},
 		{name: "proxy, CNPs",
 			role: wiretest.Must(proxy.New(proxy.Config{Enabled: true, Self6: proxy6, Accept: accept, Out: limit,
-				QPs: allPairs{}, Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: all, Value: proxy.AnswerCNP})}))(t),
+				QPs: allPairs{}, Seed: 1, Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: all, Value: proxy.AnswerCNP})}))(t),
 			about: func(t *testing.T, source netip.Addr) []byte {
 				var f rocev2.Frame
 				f.Decode(congestedFrom(t, source, receiver6, bth.RCSendOnly), rocev2.DecodeOptions{Link: rocev2.LinkIP})
@@ -97,7 +100,7 @@ func floodedRoles(t *testing.T) []flooded {
 				return wiretest.Must(fcn.AppendFor(nil, &f, switch6, 3, fcn.Config{}))(t)
 			}},
 		{name: "pause, PPFCs of a switch",
-			role: wiretest.Must(pause.New(pause.Config{Enabled: true, Self6: sender6, In: limit, Accept: accept}))(t),
+			role: wiretest.Must(pause.New(pause.Config{Enabled: true, Self6: sender6, In: limit, Accept: accept, Seed: 1}))(t),
 			about: func(t *testing.T, source netip.Addr) []byte {
 				n := ppfc.New(0x31, 0xFFFF, ppfc.Extension{Congested: source, Type: ppfc.Stop})
 				return wiretest.Must(n.AppendPacket(nil, source, sender6, ppfc.Config{}))(t)
@@ -108,6 +111,7 @@ func floodedRoles(t *testing.T) []flooded {
 // While one source floods a role with fifty times the limit on all messages, messages about four others, which need
 // half of the limit, are not limited. SECURITY.md has the figure.
 func TestFloodedLimits(t *testing.T) {
+	doc := string(wiretest.Must(os.ReadFile("../SECURITY.md"))(t))
 	for _, x := range floodedRoles(t) {
 		t.Run(x.name, func(t *testing.T) {
 			honest := make([]*rocev2.Frame, 4)
@@ -140,6 +144,8 @@ func TestFloodedLimits(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, 100*passed, 99*sent)
 			require.LessOrEqual(t, passed+flooded, 2000+100)
+			row := fmt.Sprintf("| %s | %d | %d |", x.name, sent, passed)
+			require.True(t, strings.Contains(doc, row+"\n"), "SECURITY.md: want the row\n%s", row)
 		})
 	}
 }

@@ -111,6 +111,27 @@ func TestAnswererHasSent(t *testing.T) {
 	require.False(t, a.HasSent(out[14:], time.Hour), "nothing is remembered")
 }
 
+// HasSent knows at least the last 30,000 Fast CNPs, so rejections count that come within 30 ms at a million a second. It
+// no longer knows those before the last 131,072.
+func TestAnswererForgets(t *testing.T) {
+	onNode(t)
+	a := load(t, AnswererConfig{Remember: true})
+	frame := ethernet(data(t, sender, 0x123456, 8))
+	answer := func(n int) (ip []byte) {
+		for range n {
+			_, out := run(t, a.objects.Answer, frame, &skb{Mark: a.token})
+			ip = out[14:]
+		}
+		return ip
+	}
+	first := answer(1)
+	answer(30_000)
+	require.True(t, a.HasSent(first, time.Hour))
+	last := answer(131_072)
+	require.False(t, a.HasSent(first, time.Hour))
+	require.True(t, a.HasSent(last, time.Hour))
+}
+
 // A host with the policy Probe gets one Fast CNP, and then has the policy AfterProbe.
 func TestAnswererProbe(t *testing.T) {
 	onNode(t)
