@@ -57,6 +57,11 @@ func congestedFrom(t *testing.T, source, destination netip.Addr, op bth.Opcode) 
 func floodedRoles(t *testing.T) []flooded {
 	all := netip.MustParsePrefix("::/0")
 	limit, accept := node.Rate{PerSecond: 1000, Burst: 100}, acl.New(all)
+	sent := func(t *testing.T, source netip.Addr) *rocev2.Frame {
+		f := new(rocev2.Frame)
+		f.Decode(congestedFrom(t, source, receiver6, bth.RCSendOnly), rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		return f
+	}
 	data := func(op bth.Opcode) func(*testing.T, netip.Addr) []byte {
 		return func(t *testing.T, source netip.Addr) []byte { return congestedFrom(t, source, receiver6, op) }
 	}
@@ -70,37 +75,35 @@ func floodedRoles(t *testing.T) []flooded {
 			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit, Seed: 1,
 				QPs: allPairs{}}))(t)},
 		{name: "receiver, CNPs about datagrams", about: data(bth.UDSendOnly),
-			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit, Seed: 1}))(t)},
+			role: wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self6: receiver6, Out: limit,
+				Seed: 1}))(t)},
 		{name: "sender, Fast CNPs of a switch",
-			role: wiretest.Must(sender.New(sender.Config{Enabled: true, Self6: sender6, Accepted: limit, QPs: allPairs{},
-				Accept: accept, Seed: 1}))(t),
+			role: wiretest.Must(sender.New(sender.Config{Enabled: true, Self6: sender6, Accepted: limit,
+				QPs: allPairs{}, Accept: accept, Seed: 1}))(t),
 			about: func(t *testing.T, source netip.Addr) []byte {
-				var f rocev2.Frame
-				f.Decode(congestedFrom(t, sender6, receiver6, bth.RCSendOnly), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 				var p rocev2.Packet
-				require.NoError(t, f.Outer().Packet(&p))
+				require.NoError(t, sent(t, sender6).Outer().Packet(&p))
 				b, _, err := fastcnp.AppendFor(nil, &p, source, nil, fastcnp.Config{})
 				require.NoError(t, err)
 				return b
 			}},
 		{name: "proxy, CNPs",
 			role: wiretest.Must(proxy.New(proxy.Config{Enabled: true, Self6: proxy6, Accept: accept, Out: limit,
-				QPs: allPairs{}, Seed: 1, Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: all, Value: proxy.AnswerCNP})}))(t),
+				QPs: allPairs{}, Seed: 1,
+				Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: all, Value: proxy.AnswerCNP})}))(t),
 			about: func(t *testing.T, source netip.Addr) []byte {
-				var f rocev2.Frame
-				f.Decode(congestedFrom(t, source, receiver6, bth.RCSendOnly), rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				return wiretest.Must(proxymsg.AppendFor(nil, &f, switch6, proxy6, 3, proxymsg.Config{}))(t)
+				return wiretest.Must(proxymsg.AppendFor(nil, sent(t, source), switch6, proxy6, 3, proxymsg.Config{}))(t)
 			}},
 		{name: "ingress PE, CNPs", role: pe1,
 			about: func(t *testing.T, source netip.Addr) []byte {
-				var f rocev2.Frame
-				f.Decode(congestedFrom(t, source, receiver6, bth.RCSendOnly), rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				out, _ := pe1.Receive(nil, &f, node.Event{Now: time.Unix(1e9, 0)})
+				f := sent(t, source)
+				out, _ := pe1.Receive(nil, f, node.Event{Now: time.Unix(1e9, 0)})
 				f.Decode(out, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-				return wiretest.Must(fcn.AppendFor(nil, &f, switch6, 3, fcn.Config{}))(t)
+				return wiretest.Must(fcn.AppendFor(nil, f, switch6, 3, fcn.Config{}))(t)
 			}},
 		{name: "pause, PPFCs of a switch",
-			role: wiretest.Must(pause.New(pause.Config{Enabled: true, Self6: sender6, In: limit, Accept: accept, Seed: 1}))(t),
+			role: wiretest.Must(pause.New(pause.Config{Enabled: true, Self6: sender6, In: limit, Accept: accept,
+				Seed: 1}))(t),
 			about: func(t *testing.T, source netip.Addr) []byte {
 				n := ppfc.New(0x31, 0xFFFF, ppfc.Extension{Congested: source, Type: ppfc.Stop})
 				return wiretest.Must(n.AppendPacket(nil, source, sender6, ppfc.Config{}))(t)

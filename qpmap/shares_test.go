@@ -180,3 +180,31 @@ func TestForgedExchangesKeepAnnounced(t *testing.T) {
 		})
 	}
 }
+
+// Datagrams to ever new queue pairs, from a host with more than its share, evict no announced pair of a server with
+// many clients.
+func TestFloodOfDatagramsKeepsServer(t *testing.T) {
+	const clients, size = 400, 1024 // a part of the pairs came when the table was more than half full
+	m := qpmap.New(qpmap.Config{MaxPairs: size, MaxPending: size, MaxOpen: size, Seed: 1})
+	client := func(n uint32) *connection {
+		c := honest(n, cm.TransportTypeUC)
+		at := c.A.As16()
+		at[6], at[7] = byte(n>>8), byte(n)
+		c.A = netip.AddrFrom16(at)
+		return c
+	}
+	f := flood{kind: floodDatagrams, domain: 1, address: toTwo, random: rand.New(rand.NewPCG(1, 2))}
+	f.send(m, size, start)
+	for n := range uint32(clients) {
+		req, rep := client(n).req(), client(n).rep()
+		m.Observe(&req, 1, start)
+		m.Observe(&rep, 1, start)
+	}
+	f.send(m, 20*size, start)
+	for n := range uint32(clients) {
+		c := client(n)
+		p := c.request(0)
+		m.Observe(&p, 1, start)
+		requireDomain(t, m, c, start)
+	}
+}

@@ -60,9 +60,9 @@ const Looks = 64
 
 // Compare returns 1 if an entry has to make room for a new one, -1 if it must not, and 0 if shares do not decide. The
 // entry of the domain with more entries makes room. In the same domain it is the entry of a connection between
-// prefixes that both have more than a quarter of the domain's entries, unless the new one is such an entry as well.
-// For an entry of a single direction (oneWay) the prefix of the source counts.
-func (s *Shares) Compare(victim, by *Key, oneWay bool, seed uint64) int {
+// prefixes that both have more than a quarter of the domain's entries, unless the new one is such an entry as well. For
+// an entry of packets in a single direction, victimOneWay or byOneWay, only the prefix of the source counts.
+func (s *Shares) Compare(victim, by *Key, victimOneWay, byOneWay bool, seed uint64) int {
 	n, byN := s.domain(victim.Domain), s.domain(by.Domain)
 	switch {
 	case n != byN && *n > *byN+1:
@@ -72,7 +72,7 @@ func (s *Shares) Compare(victim, by *Key, oneWay bool, seed uint64) int {
 	case victim.Src == by.Src && victim.Dst == by.Dst:
 		return 0
 	}
-	return s.exceeds(victim, *n, oneWay, seed) - s.exceeds(by, *n, oneWay, seed)
+	return s.exceeds(victim, *n, victimOneWay, seed) - s.exceeds(by, *n, byOneWay, seed)
 }
 
 // exceeds returns 1 if a flow's prefixes have more than a quarter of the entries of the domain, otherwise 0.

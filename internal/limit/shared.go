@@ -3,8 +3,8 @@ package limit
 import "time"
 
 // A Shared is a [Bucket] for packets of many keys, such as hashes of source prefixes, in which no key takes the part of
-// others: each is guaranteed a quarter of the rate and of the Burst. While several keys want packets, half of the Burst is
-// kept for packets within these parts. With a Burst of less than 8 there are no parts.
+// others: each is guaranteed a quarter of the rate and of the Burst. While several keys want packets, half of the Burst
+// is kept for packets within these parts. With a Burst of less than 8 there are no parts.
 //
 // Its memory is fixed: 4 KB. Keys of the same class, one of 256, share their part. Nil sets no limit.
 type Shared struct {
@@ -43,7 +43,8 @@ func (s *Shared) With(r Rate) *Shared {
 	if !r.limited() {
 		return nil
 	}
-	next := &Shared{part: r.part(), reserve: r.reserve(), recent: [2]request{{at: -2 * rivalTime}, {at: -2 * rivalTime}}}
+	never := request{at: -2 * rivalTime}
+	next := &Shared{part: r.part(), reserve: r.reserve(), recent: [2]request{never, never}}
 	if s == nil {
 		next.bucket = *NewBucket(r)
 		for i := range next.classes {
@@ -91,8 +92,8 @@ func (s *Shared) Charge(key uint64, now time.Time) {
 	s.bucket.content = s.bucket.removePacket(s.bucket.content, at)
 }
 
-// ChargeDebt is Charge for a packet to which the limit does not apply: later ones wait longer, up to the time that fills
-// the bucket.
+// ChargeDebt is Charge for a packet to which the limit does not apply: later ones wait longer, up to the time that
+// fills the bucket.
 func (s *Shared) ChargeDebt(now time.Time) {
 	if s != nil {
 		s.bucket.ChargeDebt(now)

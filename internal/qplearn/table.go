@@ -79,7 +79,8 @@ func (t *table[V]) Expire(past func(*V) bool) (n int) {
 
 // compare is [flowtable.Shares.Compare] for the value with an id and a new one.
 func (t *table[V]) compare(id uint32, k *key) int {
-	return t.shares.Compare(t.Key(id), k, k.QP&datagramSlot != 0, t.Seed)
+	victim := t.Key(id)
+	return t.shares.Compare(victim, k, victim.QP&datagramSlot != 0, k.QP&datagramSlot != 0, t.Seed)
 }
 
 // picks is the number of values of a full table of which one is evicted if its domain or prefixes have more than their
@@ -130,7 +131,7 @@ func (t *exchanges[V]) get(k *numbered) (*V, uint32) { return t.Find(k, k.Hash(t
 func (t *exchanges[V]) addValue(k *numbered) uint32 {
 	if t.Full() {
 		t.Remove(cmp.Or(t.Victim(0, flowtable.Looks, func(id uint32) bool {
-			return t.shares.Compare(&t.Key(id).key, &k.key, t.oneWay, t.Seed) < 0
+			return t.shares.Compare(&t.Key(id).key, &k.key, t.oneWay, t.oneWay, t.Seed) < 0
 		}), t.Oldest(0)))
 	}
 	countShare(&t.shares, &k.key, t.Seed)

@@ -111,8 +111,8 @@ func TestAnswererHasSent(t *testing.T) {
 	require.False(t, a.HasSent(out[14:], time.Hour), "nothing is remembered")
 }
 
-// HasSent knows at least the last 30,000 Fast CNPs, so rejections count that come within 30 ms at a million a second. It
-// no longer knows those before the last 131,072.
+// HasSent knows at least the last 30,000 Fast CNPs, so rejections count that come within 30 ms at a million a second.
+// It no longer knows those before the last 131,072.
 func TestAnswererForgets(t *testing.T) {
 	onNode(t)
 	a := load(t, AnswererConfig{Remember: true})
