@@ -29,8 +29,11 @@ func exported(t *testing.T) map[string][]string {
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
 	on, border, _ := strings.Cut(strings.ReplaceAll(on, "enabled = false", "enabled = true"), "[role.border]")
 	require.NotEmpty(t, border) // nft plays it
+	on = strings.Replace(on, "[role.switch]\n", "[role.switch]\nproxies_from = \"routing\"\npnc_code = 65281\n", 1)
+	on = strings.Replace(on, "observe = []", "observe = [\"routers\"]", 1)
 	f := wiretest.Must(parseFile([]byte(on)))(t)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), dry: true}
+	f.linkTables(nil, s.currentLog)
 	require.NoError(t, s.applyFile(f, nil))
 	defer s.close()
 	for _, a := range s.actors {
