@@ -158,3 +158,18 @@ func TestTrafficWithWrongAnswers(t *testing.T) {
 		require.Equal(t, answers, wrong, "seed %d", seed)
 	}
 }
+
+// A message with a wrong checksum that is about no known flow is counted with its frame.
+func TestStrayWrongAnswer(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Evidence: true})
+	for range 3 {
+		s.observe(Packet{kind: fcnKind, pkt: observation{Flow: s.keyBA()}, ingress: [16]byte{1}, label: 7,
+			icrcWrong: true})
+	}
+	all := s.Snapshot().Unpaired
+	require.Len(t, all, 1)
+	require.EqualValues(t, 3, all[0].Wrong.FCN)
+	require.EqualValues(t, 3, all[0].WrongAnswer.Count)
+	require.EqualValues(t, 1, all[0].WrongAnswer.First)
+}

@@ -180,9 +180,10 @@ func TestCorruptData(t *testing.T) {
 func TestUnmatchedRejections(t *testing.T) {
 	u := flows.Unpaired{FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("10.0.0.1"),
 		Dst: netip.MustParseAddr("10.0.0.2"), DestQP: 9}, WithQP: true, Refused: signOf(1), RNR: signOf(2)}
-	*u.NAK(bth.NAKRemoteAccess), u.RNRNAKs = 1, 2
+	*u.NAK(bth.NAKRemoteAccess), u.RNRNAKs, u.RNRTimers = 1, 2, 1<<12|1
 	all := triage.Explain(&flows.Snapshot{Unpaired: []flows.Unpaired{u}})
 	require.Equal(t, []string{"receiver not ready 10.0.0.1", "refused ?the request of 10.0.0.2"}, causesOf(all))
+	require.Contains(t, all[0].Text, "The RNR timer in them is 640µs to 655.36ms.")
 	require.Contains(t, all[1].Text, "10.0.0.1 rejected 1 request of 10.0.0.2")
 }
 

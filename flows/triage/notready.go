@@ -41,10 +41,14 @@ func findNotReady(v *view) {
 		if u.RNR.Count == 0 || named[u.Src] {
 			continue
 		}
+		text := fmt.Sprintf("%v was not ready: it had no receive posted for requests of %v and answered with RNR "+
+			"NAKs, from %s on. The flow is not known.", u.Src, u.Dst, formatStart(u.RNR))
+		if timers := u.Timers(); len(timers) > 0 {
+			text += fmt.Sprintf(" The RNR timer in them is %s.", formatRange(timers))
+		}
 		v.addVerdict(Verdict{
 			Cause: CauseNotReady, Party: u.Src.String(), Since: u.RNR.Since, Until: u.RNR.Until,
-			Text: fmt.Sprintf("%v was not ready: it had no receive posted for requests of %v and answered with RNR "+
-				"NAKs, from %s on. The flow is not known.", u.Src, u.Dst, formatStart(u.RNR)),
+			Text:   text,
 			Next:   "The program there should post more receives, or post them earlier.",
 			Frames: limitFrames([]Frame{{u.RNR.First, "RNR NAK"}, {u.RNR.Last, "RNR NAK"}}),
 			Filter: joinAnd(filterAddress("src", u.Src), rnrNAK),

@@ -26,8 +26,11 @@ func findCongested(v *view) {
 			judged += f.Evidence.Control.Judged
 			slowed += f.Evidence.Control.Slowed
 		}
-		text := fmt.Sprintf("The path %s was congested, from %s on: %s", g.describe(), formatStart(hits),
-			describeCongestion(g.flows))
+		subject := "The path " + g.describe() + " was"
+		if n := countSources(g.flows); n > 1 {
+			subject = fmt.Sprintf("The paths of %d senders %s were", n, g.describe())
+		}
+		text := fmt.Sprintf("%s congested, from %s on: %s", subject, formatStart(hits), describeCongestion(g.flows))
 		next := "The queue is before this capture point: read the counters of marked packets on the switches " +
 			"between the senders and here, or capture with IOAM."
 		if sumSigns(g.flows, flows.SignCE).Count == 0 {

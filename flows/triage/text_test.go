@@ -123,6 +123,15 @@ func TestTextOfCongestion(t *testing.T) {
 	}
 }
 
+// Paths of several senders are counted.
+func TestCongestionOfSeveralSenders(t *testing.T) {
+	a, b := flowOf(2, 26, 1000), flowOf(3, 26, 1000)
+	*a.Evidence.Sign(flows.SignCE), *b.Evidence.Sign(flows.SignCE) = signOf(20), signOf(20)
+	require.Contains(t, find(t, explainFlows(a, b), triage.CauseCongested).Text,
+		"The paths of 2 senders to 10.0.0.1 were congested")
+	require.Contains(t, find(t, explainFlows(a), triage.CauseCongested).Text, "The path to 10.0.0.1 was congested")
+}
+
 // Trimmed packets, ACKs with a wrong ICRC, and a receiver without CNPs explain the symptoms that they cause.
 func TestSymptomsOfKnownCauses(t *testing.T) {
 	trimmed := flowOf(2, 26, 100)

@@ -1,13 +1,17 @@
 package incidents
 
 import (
+	"go/parser"
+	"go/token"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/flows/triage"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/incidents/netsim"
 )
 
@@ -101,5 +105,17 @@ func TestEachCause(t *testing.T) {
 			}
 			require.True(t, found, "%v", verdicts)
 		})
+	}
+}
+
+// Package netsim shares no code with the code under test: it imports the standard library only.
+func TestNetsimIsIndependent(t *testing.T) {
+	files := wiretest.Must(filepath.Glob("netsim/*.go"))(t)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		f := wiretest.Must(parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly))(t)
+		for _, i := range f.Imports {
+			require.NotContains(t, i.Path.Value, ".", file)
+		}
 	}
 }
