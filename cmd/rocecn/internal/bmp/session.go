@@ -90,7 +90,7 @@ func (s *Session) Receive(message []byte, now time.Time) error {
 		s.endPeer(&m.PeerHeader, now)
 	case *bmp.BMPRouteMonitoring:
 		if update, ok := updateOf(body); ok {
-			s.updateRoutes(&m.PeerHeader, update, err != nil, now)
+			s.updateRoutes(&m.PeerHeader, update, err != nil)
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (s *Session) endPeer(h *bmp.BMPPeerHeader, now time.Time) {
 }
 
 // updateRoutes handles the UPDATE of a Route Monitoring message. A malformed one withdraws its routes (RFC 7606).
-func (s *Session) updateRoutes(h *bmp.BMPPeerHeader, u *bgp.BGPUpdate, malformed bool, now time.Time) {
+func (s *Session) updateRoutes(h *bmp.BMPPeerHeader, u *bgp.BGPUpdate, malformed bool) {
 	id, ok := s.viewOf(h)
 	if !ok {
 		return
@@ -215,38 +215,47 @@ func (s *Session) updateRoutes(h *bmp.BMPPeerHeader, u *bgp.BGPUpdate, malformed
 	if v == nil {
 		return
 	}
-	t := s.table
 	if end, of := u.IsEndOfRib(); end && !malformed {
-		if of, ok := unicastFamily(of); ok && s.usesView(v, of) {
-			t.removeRoutes(v, of, true)
+		if of, ok := unicastFamily(of); ok {
+			s.table.removeRoutes(v, of, true)
 		}
 		return
 	}
 	a := readAttributes(u)
-	if s.usesView(v, ipv4) {
-		for _, n := range u.WithdrawnRoutes {
-			t.removeProxy(v, routeOf(n))
-		}
-		s.announceRoutes(v, &a, u.NLRI, a.nextHop, malformed)
+	if malformed {
+		a.nhc = nil
 	}
+	s.withdrawRoutes(v, ipv4, u.WithdrawnRoutes)
+	s.announceRoutes(v, ipv4, &a, u.NLRI, a.nextHop)
 	if m := a.unreach; m != nil {
-		if of, ok := unicastFamily(bgp.NewFamily(m.AFI, m.SAFI)); ok && s.usesView(v, of) {
-			for _, n := range m.Value {
-				t.removeProxy(v, routeOf(n))
-			}
+		if of, ok := unicastFamily(bgp.NewFamily(m.AFI, m.SAFI)); ok {
+			s.withdrawRoutes(v, of, m.Value)
 		}
 	}
 	if m := a.reach; m != nil {
-		if of, ok := unicastFamily(bgp.NewFamily(m.AFI, m.SAFI)); ok && len(m.Value) > 0 && s.usesView(v, of) {
-			s.announceRoutes(v, &a, m.Value, m.Nexthop, malformed)
+		if of, ok := unicastFamily(bgp.NewFamily(m.AFI, m.SAFI)); ok {
+			s.announceRoutes(v, of, &a, m.Value, m.Nexthop)
 		}
 	}
 }
 
-// announceRoutes handles routes with a next hop.
-func (s *Session) announceRoutes(v *view, a *attributes, routes []bgp.PathNLRI, nextHop netip.Addr, malformed bool) {
+// withdrawRoutes handles withdrawn routes of a family.
+func (s *Session) withdrawRoutes(v *view, of family, routes []bgp.PathNLRI) {
+	if v.id.kind > s.best[of] {
+		return
+	}
+	for _, n := range routes {
+		s.table.removeProxy(v, routeOf(n))
+	}
+}
+
+// announceRoutes handles routes of a family with a next hop.
+func (s *Session) announceRoutes(v *view, of family, a *attributes, routes []bgp.PathNLRI, nextHop netip.Addr) {
+	if len(routes) == 0 || !s.usesView(v, of) {
+		return
+	}
 	proxy, ok := netip.Addr{}, false
-	if a.nhc != nil && !malformed {
+	if a.nhc != nil {
 		var err error
 		if proxy, ok, err = s.table.codes.ReadNHC(a.nhc, nextHop); err != nil {
 			s.table.counts.Malformed++ // discard the attribute, keep the route
@@ -265,8 +274,9 @@ func (s *Session) announceRoutes(v *view, a *attributes, routes []bgp.PathNLRI, 
 	}
 }
 
-// usesView reports whether the routes of a view and family count. If the view is better than those so far, their
-// advertisements are removed.
+// usesView reports whether the routes of a view and family count, when one is announced. If the view is better than
+// those so far, their advertisements are removed. Other messages do not show that a router reports a view: FRRouting
+// sends End-of-RIB of all views.
 func (s *Session) usesView(v *view, of family) bool {
 	switch {
 	case v.id.kind > s.best[of]:

@@ -190,6 +190,15 @@ func TestReceive(t *testing.T) {
 			peer1.update(origin, asPath, nhc(1), reach(net128)), chosen.update(origin, asPath, nhc(2), reach(net64)),
 			post1.update(origin, asPath, nhc(3), reach(net128)),
 		}, 2},
+		{"the end of the routes of a view that is not reported", [][]byte{
+			peer1.sendUp(open), post1.update(endOfRIB6), peer1.update(origin, asPath, nhc(1), reach(net64)),
+			post1.update(endOfRIB6), post1.update(),
+		}, 1},
+		{"another view of the other family", [][]byte{
+			peer1.update(origin, asPath, nhc(1), reach(net64)),
+			bmpMessage(0, post1.header(), bgpMessage("02", "0000 0014"+origin+asPath+"400304 c6336401"+"18 c00002")),
+			post1.update(unreach(net48)),
+		}, 1},
 		{"routes that the router sends", [][]byte{toPeer1.update(origin, asPath, nhc(1), reach(net64))}, 0},
 		{"routes of a VRF", [][]byte{ofVRF.sendUp(open), ofVRF.update(origin, asPath, nhc(1), reach(net64))}, 0},
 		{"two paths of one prefix", [][]byte{
