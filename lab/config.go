@@ -208,7 +208,14 @@ type Config struct {
 	// It must be at least AckEvery packets, since otherwise no acknowledgement would be sent. HPCC has its own window.
 	Window int64
 
-	AckEvery int      // packets; 1 where it is 0, and with HPCC. The last one of a message is always acknowledged
+	// Selective: receivers keep packets that arrive after a missing one, and senders retransmit the missing ones only.
+	// Spray: each packet of data takes one of the shortest paths at random, except inside a tunnel; only with
+	// Selective. A missing packet is then retransmitted after Timeout, because a late one is not lost.
+	Selective, Spray bool
+
+	// AckEvery is the number of packets of an acknowledgement: 1 where it is 0, and with HPCC. The last packet of a
+	// message is always acknowledged.
+	AckEvery int
 	Timeout  sim.Time // retransmission timeout of a sender; 0 is never
 
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first

@@ -16,7 +16,7 @@ import (
 
 // A Flow is a connection from one host to another. It sends messages in order,
 // at the rate of its reaction point, and after a loss repeats all packets from
-// the missing one on.
+// the missing one on, or only the missing ones with [Config].Selective.
 type Flow struct {
 	net      *Network
 	index    int
@@ -45,17 +45,23 @@ type Flow struct {
 	hash     uint32   // of its packets
 	returns  uint32   // the same of packets in the opposite direction
 	label    labelled
-	waits    bool     // in the host's pacing
-	turn     uint64   // order of its valid entry there
-	turnAt   sim.Time // time of that entry
+	again    []uint32   // with Config.Selective: packets to be retransmitted
+	repeats  []repeated // with Config.Selective: packets that were retransmitted and are not acknowledged
+	waits    bool       // in the host's pacing
+	turn     uint64     // order of its valid entry there
+	turnAt   sim.Time   // time of that entry
 	retry    sim.Alarm
 
 	// The receiver.
 	expected uint32
 	pending  int // packets not yet acknowledged
 	missing  bool
-	echo     bool   // a packet since the latest acknowledgement had the mark CE
-	latest   uint32 // the draw of the latest packet
+	early    received // with Config.Selective: packets after a missing one
+	highest  uint32   // with Config.Selective: number after the highest that arrived
+	asked    uint32   // number that the next NAK asks for
+	late     bool     // with Config.Selective: a packet was missing at the latest arrival
+	echo     bool     // a packet since the latest acknowledgement had the mark CE
+	latest   uint32   // the draw of the latest packet
 	any      bool
 	poll     sim.Alarm
 	ce       bool // since the last poll of a receiver that polls
@@ -226,7 +232,13 @@ func (f *Flow) postMessage(m posted, packets uint32) {
 
 // hasData reports whether there is something to send that the window allows.
 func (f *Flow) hasData() bool {
-	if f.next == f.end || f.stopped {
+	if f.stopped {
+		return false
+	}
+	if f.dropAcknowledged(); len(f.again) > 0 {
+		return true
+	}
+	if f.next == f.end {
 		return false
 	}
 	window := f.control.Window()
@@ -250,14 +262,22 @@ func (f *Flow) wakeHost() {
 
 // nextPacket returns the next packet.
 func (f *Flow) nextPacket() (ref, *packet) {
-	m := &f.messages[f.sending]
+	number, message, repeated := f.nextRepeated()
+	if !repeated {
+		number, message = f.next, f.sending
+	}
+	m := &f.messages[message]
 	r, k := f.net.pool.get()
 	k.kind, k.prio = data, f.net.cfg.DataPriority
-	k.flow, k.to, k.number, k.draw = int32(f.index), int32(f.dst.index), f.next, f.draws
+	k.flow, k.to, k.number, k.draw = int32(f.index), int32(f.dst.index), number, f.draws
 	k.sent = f.net.Sim.Now()
-	k.first = f.sending == 0 || f.next == f.messages[f.sending-1].end
-	k.last = f.next+1 == m.end
+	k.first = message == 0 || number == f.messages[message-1].end
+	k.last = number+1 == m.end
 	k.hash = f.hash
+	k.echo = repeated
+	if f.net.cfg.Spray {
+		k.hash = hashPath(f.hash, k.draw, 0)
+	}
 	k.octets = int32(f.net.head + f.net.cfg.Payload)
 	if k.last {
 		k.octets = int32(f.net.head) + (m.last+3)&^3 // with the pad
@@ -275,16 +295,20 @@ func (f *Flow) countSent(k *packet) {
 	f.net.count.Packets++
 	f.net.count.Octets += uint64(k.octets)
 	f.draws++
-	f.next++
-	if k.last {
-		f.sending++
+	if k.number == f.next {
+		f.next++
+		if k.last {
+			f.sending++
+		}
+	} else {
+		f.repeats = append(f.repeats, repeated{k.number, k.draw})
 	}
 	octets := int64(k.octets) + gap
 	f.control.Sent(uint64(octets), now.Clock())
 	f.paced = f.Rate()
 	space := f.paced.Time(octets)
 	f.may = max(f.may, now-space) + space // a delay of up to one packet is made up for
-	if f.net.cfg.Timeout > 0 && f.next == f.unacked+1 {
+	if f.net.cfg.Timeout > 0 && (f.next == f.unacked+1 || k.number == f.unacked) {
 		f.retry.Set(&f.net.Sim, now+f.net.cfg.Timeout)
 	}
 	f.waits = f.hasData()
@@ -388,7 +412,11 @@ func (f *Flow) Handle(arg uint32) {
 	switch arg {
 	case flowRetry:
 		if f.retry.Rings(&f.net.Sim) && f.next != f.unacked {
-			f.goBackN()
+			if f.net.cfg.Selective {
+				f.repeatPacket(f.unacked)
+			} else {
+				f.goBackN()
+			}
 			f.retry.Set(&f.net.Sim, f.net.Sim.Now()+f.net.cfg.Timeout)
 		}
 	case flowPoll:
@@ -450,7 +478,11 @@ func (f *Flow) handleAck(r ref, k *packet) {
 			f.sending = f.first
 		}
 	}
-	if k.kind == nak && k.number == f.unacked {
+	if k.kind == nak && f.net.cfg.Selective {
+		f.repeatPacket(k.draw)
+	} else if f.net.cfg.Selective {
+		f.repeatAgain(k.draw)
+	} else if k.kind == nak && k.number == f.unacked {
 		f.goBackN()
 	}
 	f.Reconsider() // the window may have moved
@@ -467,6 +499,10 @@ func (f *Flow) receiveData(r ref, k *packet) {
 	}
 	f.latest, f.any = k.draw, true
 	f.echo = f.echo || k.ce
+	if n.cfg.Selective {
+		f.receiveSelective(r, k)
+		return
+	}
 	switch d := int32(k.number - f.expected); {
 	case d > 0:
 		if !f.missing {
@@ -502,6 +538,9 @@ func (f *Flow) sendAck(kind kind, to ref, was *packet) {
 	k.kind, k.prio, k.octets, k.hash = kind, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
 	k.sent, k.echo, f.echo = was.sent, f.echo, false
+	if k.draw = was.draw; kind == nak {
+		k.draw = f.asked
+	}
 	f.dst.role.learnPacket(r, k)
 	f.dst.port.enqueuePacket(r, k)
 }

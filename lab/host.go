@@ -28,6 +28,9 @@ func (n *Network) Host() *Host {
 // String returns "host" and its number.
 func (h *Host) String() string { return fmt.Sprintf("host %d", h.index) }
 
+// Number returns the index of the host in the network.
+func (h *Host) Number() int { return h.index }
+
 // Port returns the host's end of its link.
 func (h *Host) Port() *Port { return h.port }
 

@@ -50,7 +50,7 @@ type Counts struct {
 	Lost                     uint64 // packets of any kind dropped because a buffer was full
 	LostData, LostDataOctets uint64 // data packets among Lost, and octets of their frames
 	Hops                     uint64 // arrivals of packets at a node
-	Reordered                uint64 // packets of data that overtook an earlier one: must be 0
+	Reordered                uint64 // packets of data that overtook an earlier one: must be 0 without Spray
 	Untimely                 uint64 // frames sent during another one, or in a pause: must be 0
 
 	Congested uint64   // decisions of RED that a packet experienced congestion
@@ -415,7 +415,7 @@ func (n *Network) Check() error {
 			making, n.pool.used)
 	case c.Untimely > 0:
 		return fmt.Errorf("%d frames were sent while another was, or in a pause", c.Untimely)
-	case c.Reordered > 0:
+	case c.Reordered > 0 && !n.cfg.Spray:
 		return fmt.Errorf("%d packets overtook others of their flow", c.Reordered)
 	}
 	for _, s := range n.switches {

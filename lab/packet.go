@@ -38,7 +38,7 @@ type packet struct {
 	first  bool // the first packet of its message
 	last   bool
 	kept   bool     // its octets are in the buffer of the switch
-	echo   bool     // of an acknowledgement: a packet before it had the mark CE
+	echo   bool     // of an acknowledgement: a packet before it had the mark CE; of data: it asks for one
 	hops   uint8    // ports that have written to its trace
 	sent   sim.Time // when the sender began to send it
 	ip     []byte   // of messages and PFC frames

@@ -183,6 +183,7 @@ func checkPacing(t *trial) (rows []Row, err error) {
 //	a frame        on the wire at the paused one, which ends it
 //	the pause      while it is sent
 //	response       of the paused one
+//	the pipeline   of the switch that pauses: frames in it are not yet in the queue
 //
 // Headroom is filled by whole frames, so the sum is rounded up to the next one. It needs the worst case: a frame that
 // has just begun at the switch that pauses. So the first run finds the moment of the pause, and in the others a frame
@@ -225,11 +226,14 @@ func checkHeadroom(t *trial) (rows []Row, err error) {
 func headroomOf(rate sim.Rate, delay sim.Time) int64 {
 	const frame = 1024 + header
 	one := rate.Time(frame + gap)
-	time := 2*delay + 2*one + rate.Time(64+gap) + pauseResponse
+	time := 2*delay + 2*one + rate.Time(64+gap) + pauseResponse + pausePipeline
 	return int64((time+one-1)/one) * frame
 }
 
-const pauseResponse = 500 * sim.Nanosecond
+const (
+	pauseResponse = 500 * sim.Nanosecond
+	pausePipeline = 600 * sim.Nanosecond
+)
 
 // longPFC is 80 km at 100 Gbit/s, paused from 6 MB on. Once data may come again, it takes 2·delay until it is there. A
 // link of 50 Gbit/s has enough to send until then, one of 80 Gbit/s has not. In a period of that,
@@ -244,7 +248,7 @@ func (t *trial) longPFC() (rows []Row, err error) {
 	const fast, delay, xoff, frame = 100 * sim.Gbps, 400 * µs, 6_000_000, 1024 + header
 	for _, slow := range []sim.Rate{50 * sim.Gbps, 80 * sim.Gbps} {
 		const wire = xoff / frame * (frame + gap)
-		trip := 2*delay + pauseResponse + fast.Time(64+gap) + 2*fast.Time(frame+gap)
+		trip := 2*delay + pauseResponse + pausePipeline + fast.Time(64+gap) + 2*fast.Time(frame+gap)
 		fills := (fast - slow).Time(wire) + trip
 		empties := sim.Time(float64(trip) * float64(fast-slow) / float64(slow))
 		period, idle := trip+fills+empties, max(trip-slow.Time(wire), 0)
@@ -276,7 +280,7 @@ type pfcLink struct {
 func (t *trial) pfcNetwork(l pfcLink) (n *lab.Network, after *lab.Port, err error) {
 	const frame = 1024 + header
 	cfg := quiet()
-	cfg.PauseDelay, cfg.AckEvery = pauseResponse, 1<<30
+	cfg.PauseDelay, cfg.Pipeline, cfg.AckEvery = pauseResponse, pausePipeline, 1<<30
 	cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: l.xoff, XON: l.xon, Headroom: l.headroom}
 	n, links := t.chain(cfg, []sim.Rate{l.fast, l.fast, l.slow}, []sim.Time{0, l.delay, 0})
 	f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
@@ -294,7 +298,7 @@ func (t *trial) pfcNetwork(l pfcLink) (n *lab.Network, after *lab.Port, err erro
 	} else {
 		f.Endless()
 	}
-	if at := l.against - 1 - l.fast.Time(frame+gap); l.against > 0 {
+	if at := l.against - 1 - l.fast.Time(frame+gap) - pausePipeline; l.against > 0 {
 		n.RunAt(at, back.Endless)
 	}
 	return n, links[2], nil

@@ -122,7 +122,7 @@ func (d *decoder) decodeObject(key string, text json.RawMessage, v reflect.Value
 	fields := map[string]int{}
 	var names []string
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("json"); name != "" {
+		if name := v.Type().Field(i).Tag.Get("json"); name != "-" {
 			fields[name] = i
 			names = append(names, name)
 		}
@@ -184,7 +184,7 @@ type Rate sim.Rate
 
 // UnmarshalText reads a rate in bits a second.
 func (r *Rate) UnmarshalText(text []byte) error {
-	n, err := parseQuantity(string(text))
+	n, err := parseQuantity(string(text), "")
 	if err == nil && (n < 1e3 || n > 1e14) {
 		err = fmt.Errorf("%s: want 1K to 100T", text)
 	}
@@ -216,7 +216,7 @@ type Size int64
 
 // UnmarshalText reads a size.
 func (s *Size) UnmarshalText(text []byte) error {
-	n, err := parseQuantity(strings.TrimSuffix(string(text), "B"))
+	n, err := parseQuantity(string(text), "B")
 	if err == nil && n > 1e12 {
 		err = fmt.Errorf("%s: want at most 1TB", text)
 	}
@@ -233,9 +233,9 @@ func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int6
 // isWhole reports whether a number is whole, apart from the rounding error of a product such as 1.001·1000.
 func isWhole(n float64) bool { return math.Abs(n-math.Round(n)) <= max(1e-3, n*1e-15) }
 
-// parseQuantity reads digits, perhaps with a point, and K, M, G or T for thousands.
-func parseQuantity(text string) (float64, error) {
-	unit, given := 1., text
+// parseQuantity reads digits, perhaps with a point, and K, M, G or T for thousands, and perhaps a unit after them.
+func parseQuantity(given, suffix string) (float64, error) {
+	unit, text := 1., strings.TrimSuffix(given, suffix)
 	if i := strings.IndexByte("KMGT", lastByte(text)); i >= 0 {
 		text = text[:len(text)-1]
 		for range i + 1 {
@@ -293,16 +293,26 @@ func (t Time) MarshalText() ([]byte, error) { return []byte(duration(t).String()
 
 func (t Time) sim() sim.Time { return sim.Time(t) }
 
+// errorLine returns the line of a JSON syntax error, from 1 on; the last line if the text ends too early.
+func errorLine(text []byte, err error) int {
+	at := int64(len(text))
+	if wrong, ok := err.(*json.SyntaxError); ok {
+		at = min(wrong.Offset, at)
+	}
+	return 1 + bytes.Count(bytes.TrimRight(text[:at], "\n"), []byte("\n"))
+}
+
 // Read reads a scenario. Keys that are missing have the values of Default. The error is a *[KeyError] if a key
 // is wrong.
 func Read(text []byte) (*Scenario, error) {
 	file := json.NewDecoder(bytes.NewReader(text))
 	var whole json.RawMessage
 	if err := file.Decode(&whole); err != nil {
-		return nil, fmt.Errorf("not JSON: %w", err)
+		return nil, fmt.Errorf("not JSON: %w, in line %d", err, errorLine(text, err))
 	}
 	if _, err := file.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is more after the scenario")
+		return nil, fmt.Errorf("there is more after the scenario, in line %d",
+			1+bytes.Count(text[:file.InputOffset()], []byte("\n")))
 	}
 	var head struct{ Reaction struct{ Kind string } }
 	_ = json.Unmarshal(whole, &head) // the decoder finds the error

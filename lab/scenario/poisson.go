@@ -6,7 +6,7 @@ import (
 )
 
 // poisson posts messages between random hosts. A message uses an idle queue
-// pair or a new one; both start as a new flow.
+// pair or a new one; both start as a new flow, unless queue pairs are persistent.
 type poisson struct {
 	r                      *run
 	number                 int // of the traffic
@@ -15,6 +15,7 @@ type poisson struct {
 	arrivals, draws, pairs sim.Stream
 	mean                   sim.Time
 	rate                   sim.Rate
+	persistent             bool
 	idle                   map[[2]int][]*lab.Flow
 	mine                   map[*lab.Flow][2]int
 
@@ -50,7 +51,9 @@ func (p *poisson) postMessage(pair [2]int, octets int64) {
 	if idle := p.idle[pair]; len(idle) > 0 {
 		f = idle[len(idle)-1]
 		p.idle[pair] = idle[:len(idle)-1]
-		f.Renew()
+		if !p.persistent {
+			f.Renew()
+		}
 	} else {
 		var err error
 		if f, err = n.Flow(n.Hosts()[pair[0]], n.Hosts()[pair[1]], p.rate); err != nil {

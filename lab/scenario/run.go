@@ -69,6 +69,17 @@ type Result struct {
 
 	Print  uint64
 	Events uint64
+
+	Messages []MessageResult // those of the whole run that have ended, with Scenario.KeepMessages
+}
+
+// A MessageResult is a message that has ended.
+type MessageResult struct {
+	From, To int      // numbers of the hosts
+	Octets   int64    // of data
+	Posted   sim.Time // when it was posted
+	Took     sim.Time // until its last acknowledgement
+	Alone    sim.Time // the time that it takes in the idle network
 }
 
 func (s *Scenario) prepareRun(v lab.Variant, seed uint64) (*run, error) {
@@ -94,6 +105,12 @@ func (s *Scenario) prepareRun(v lab.Variant, seed uint64) (*run, error) {
 		r.ports = append(r.ports, sw.Ports()...)
 	}
 	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
+		if s.KeepMessages {
+			r.result.Messages = append(r.result.Messages, MessageResult{
+				From: f.Source().Number(), To: f.Destination().Number(), Octets: octets,
+				Posted: posted, Took: r.net.Sim.Now() - posted, Alone: f.Alone(octets),
+			})
+		}
 		if posted >= s.Warmup.sim() {
 			took := r.net.Sim.Now() - posted
 			alone := f.Alone(octets)

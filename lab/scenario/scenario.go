@@ -29,6 +29,9 @@ type Scenario struct {
 	Host     Host          `json:"host"`
 	Reaction Reaction      `json:"reaction"`
 	Traffic  []Traffic     `json:"traffic"`
+
+	// KeepMessages makes each Result have its Messages. It is no part of the file.
+	KeepMessages bool `json:"-"`
 }
 
 // A Topology says how hosts are connected.
@@ -119,8 +122,10 @@ type Host struct {
 	AckPriority          uint8   `json:"ack_priority"`
 	NotificationPriority uint8   `json:"notification_priority"`
 	Timeout              Time    `json:"timeout"`
-	Window               Size    `json:"window"` // octets of a flow on their way; 0: no limit
-	Cold                 bool    `json:"cold"`   // hosts have to learn queue pairs from their packets
+	Window               Size    `json:"window"`    // octets of a flow on their way; 0: no limit
+	Selective            bool    `json:"selective"` // only lost packets are retransmitted
+	Spray                bool    `json:"spray"`     // each packet takes one of the shortest paths at random
+	Cold                 bool    `json:"cold"`      // hosts have to learn queue pairs from their packets
 }
 
 // Reaction is the reaction point: "paper" or "connectx", which are DCQCN and react to notifications; "swift" or
@@ -278,10 +283,35 @@ func (s *Scenario) checkScenario() error {
 // keyOf has the keys for the fields of [lab.Config] that check leaves to [lab.New].
 var keyOf = map[string]string{
 	"Buffer.Total": "switch.buffer", "Buffer.Queue": "switch.queue", "Interval": "host.interval",
-	"RED.Probability": "switch.pmax", "Window": "host.window",
+	"RED.Probability": "switch.pmax", "Window": "host.window", "Spray": "host.spray",
 	"NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
 	"AckPriority": "host.ack_priority", "NotificationPriority": "host.notification_priority",
 	"Pausing.For": "switch.ppfc.pause",
+}
+
+// KeepVariants reduces the variants of the scenario to a list such as "cnp,fastcnp"; an empty list keeps all. Keys that
+// only the other variants use stay in the scenario.
+func (s *Scenario) KeepVariants(list string) error {
+	if list == "" {
+		return nil
+	}
+	var kept []lab.Variant
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(s.Variants, func(v lab.Variant) bool { return v.String() == name })
+		if i < 0 {
+			var names []string
+			for _, v := range s.Variants {
+				names = append(names, v.String())
+			}
+			return fmt.Errorf("%q: want some of %s", name, strings.Join(names, ","))
+		}
+		kept = append(kept, s.Variants[i])
+	}
+	if i := repeatedIndex(kept); i > 0 {
+		return fmt.Errorf("%q: given twice", kept[i])
+	}
+	s.Variants = kept
+	return nil
 }
 
 // repeatedIndex returns the index of the first value that is also earlier in the list; 0 if all differ.
@@ -484,6 +514,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		SwitchLimit: node.Rate{PerSecond: sw.NotifyLimit}, HostLimit: node.Rate{PerSecond: h.CNPLimit},
 		Interval: duration(h.Interval), Join: duration(h.Join), Incapable: h.Incapable, Rejects: h.Rejects,
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
+		Selective: h.Selective, Spray: h.Spray,
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(), Window: int64(h.Window),
 		DataPriority: dataPriority, AckPriority: h.AckPriority, NotificationPriority: h.NotificationPriority,
 		Reaction: s.Reaction.point, HPCC: s.Reaction.hpcc, Control: control,
@@ -611,6 +642,12 @@ func (s *Scenario) buffer() string {
 	}
 	if h.Cold {
 		text += "; hosts learn queue pairs from their packets"
+	}
+	if h.Selective {
+		text += "; only lost packets are retransmitted"
+	}
+	if h.Spray {
+		text += "; each packet takes a path at random"
 	}
 	if h.Window > 0 {
 		text += fmt.Sprintf("; a window of %d octets", h.Window)

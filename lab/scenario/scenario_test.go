@@ -568,13 +568,30 @@ func TestWrongFiles(t *testing.T) {
 		{"", "not JSON: EOF"}, {"null", "the scenario: null: want a value"},
 		{"[]", "the scenario: a list: want an object"},
 		{right + "]garbage", "there is more after the scenario"}, {right + "}", "there is more after the scenario"},
-		{right + " x", "there is more after the scenario"},
+		{right + " x", "there is more after the scenario, in line 2"},
+		{"{\n\"duration\": \"1ms\",\n\"seeds\": [1,,2]}", "not JSON: invalid character ',' looking for beginning of " +
+			"value, in line 3"},
+		{"{\n\"duration\": \"1ms\",\n\n", "not JSON: unexpected EOF, in line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read([]byte(c.name))
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// A scenario can run with some of its variants, although the others have keys of their own.
+func TestKeepVariants(t *testing.T) {
+	const ring = `{"duration": "1ms", "topology": {"kind": "star", "hosts": 9}, "variants": ["cnp", "fastcnp", "ppfc"],
+		"switch": {"ppfc": {"hold": "150KB"}}, "traffic": [{"kind": "incast", "senders": 8}]}`
+	s := read(t, ring)
+	require.NoError(t, s.KeepVariants(""))
+	require.Len(t, s.Variants, 3)
+	require.NoError(t, s.KeepVariants("fastcnp,cnp"))
+	require.Equal(t, []lab.Variant{lab.FastCNP, lab.CNP}, s.Variants)
+	require.EqualError(t, s.KeepVariants("ppfc"), `"ppfc": want some of fastcnp,cnp`)
+	require.EqualError(t, s.KeepVariants("cnp,cnp"), `"cnp": given twice`)
+	require.Len(t, s.Variants, 2)
 }
 
 // The results of a run do not keep its network in memory.
@@ -869,4 +886,59 @@ func TestSwiftByName(t *testing.T) {
 	require.Len(t, results, 1)
 	require.InEpsilon(t, (25-4.197)/0.09008*1106, results[0].Queue.Mean(), 0.02)
 	require.Contains(t, s.Line(lab.None), "none: no notifications, reaction swift, target 25µs;")
+}
+
+// A list has the flows of an import: each message alone takes its idle time, and is in the results.
+func TestList(t *testing.T) {
+	s := read(t, `{"duration": "1ms", "topology": {"kind": "star", "hosts": 4}, "variants": ["none"], "traffic": [
+		{"kind": "list", "messages": [
+			{"from": 0, "to": 3, "size": "64KB"}, {"from": 2, "to": 1, "size": "1", "at": "500us"}
+		]}
+	]}`)
+	s.KeepMessages = true
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
+	want := []MessageResult{
+		{From: 0, To: 3, Octets: 64_000}, {From: 2, To: 1, Octets: 1, Posted: 500 * sim.Microsecond},
+	}
+	require.Len(t, results[0].Messages, 2)
+	for i, m := range results[0].Messages {
+		require.Equal(t, m.Alone, m.Took)
+		m.Alone, m.Took = 0, 0
+		require.Equal(t, want[i], m)
+	}
+	require.Equal(t, 2, results[0].Finished)
+}
+
+// Points replace a published distribution; here half of the messages have 1,000 to 2,000 octets, and the others up to
+// 10,000: 3,750 on average.
+func TestPoints(t *testing.T) {
+	d := distribution{{1000, 0}, {2000, 50}, {10_000, 100}}
+	require.True(t, d.isValid())
+	require.EqualValues(t, 3750, d.meanOctets())
+	require.EqualValues(t, 1500, d.drawOctets(0.25))
+	s := read(t, `{"duration": "2ms", "topology": {"kind": "star", "hosts": 9}, "variants": ["none"],
+		"traffic": [{"kind": "poisson", "load": 0.2, "points": [[1000, 0], [2000, 50], [10000, 100]]}]}`)
+	s.KeepMessages = true
+	results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
+	sum, n := 0., 0.
+	for _, m := range results[0].Messages {
+		require.GreaterOrEqual(t, m.Octets, int64(1000))
+		require.LessOrEqual(t, m.Octets, int64(10_000))
+		sum, n = sum+float64(m.Octets), n+1
+	}
+	require.InEpsilon(t, 3750, sum/n, 0.05)
+	require.InEpsilon(t, 0.2*9*100e9/8*2e-3/3750, n, 0.05)
+}
+
+// A persistent queue pair begins a message at the rate of the message before it, and a new one at that of its port: an
+// incast that is repeated before the rates have risen again then needs fewer notifications.
+func TestPersistent(t *testing.T) {
+	notified := func(persistent string) uint64 {
+		s := read(t, `{"duration": "8ms", "topology": {"kind": "star", "hosts": 9}, "variants": ["cnp"], "traffic": [
+			{"kind": "bursts", "senders": 8, "size": "500KB", "load": 0.08, "persistent": `+persistent+`}]}`)
+		results := wiretest.Must(s.Run(t.Context(), func(float64) {}))(t)
+		require.Greater(t, results[0].Finished, 40)
+		return results[0].Counts.Congested
+	}
+	require.Less(t, float64(notified("true")), 0.8*float64(notified("false")))
 }

@@ -21,6 +21,7 @@ import (
 //	pairs        from one host to another, by their numbers from 0; the same pair again is another flow
 //	poisson      messages between random hosts, at random times
 //	bursts       from Senders random hosts to another one at the same time, at random times
+//	list         Messages, each of a flow of its own
 type Traffic struct {
 	Kind    string   `json:"kind"`
 	Senders int      `json:"senders"`
@@ -31,10 +32,27 @@ type Traffic struct {
 	Every   Time     `json:"every"`  // a flow posts another message this long after the one before; 0: one alone
 	Flows   int      `json:"flows"`  // of across: from each host; 0 is 1
 	Jitter  Time     `json:"jitter"` // each flow begins up to this much later
-	Sizes   string   `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
+	Sizes   string   `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019, or empty with Points
 	Load    float64  `json:"load"`   // of poisson and bursts: the data, as a share of the links of hosts
 	Pairs   [][2]int `json:"pairs"`
 	Rate    Rate     `json:"rate"` // the maximum of a flow; 0: the rate of its host's link
+
+	// Points is a distribution of sizes of poisson: octets and percent, linear between points, from 0 to 100 %.
+	Points [][2]float64 `json:"points"`
+
+	// Persistent: a message of poisson or bursts finds the reaction point of its queue pair as the message before it
+	// has left it. Otherwise each message starts as a new flow.
+	Persistent bool `json:"persistent"`
+
+	Messages []Message `json:"messages"` // of list
+}
+
+// A Message is an entry of a list.
+type Message struct {
+	From int  `json:"from"` // number of the host, from 0
+	To   int  `json:"to"`
+	Size Size `json:"size"`
+	At   Time `json:"at"`
 }
 
 const maxPairs = 1 << 18
@@ -43,13 +61,17 @@ const maxPairs = 1 << 18
 func (t *Traffic) checkTraffic(key string, s *Scenario) error {
 	top := &s.Topology
 	_, sizes := distributions[t.Sizes]
+	message, text := t.wrongMessage(s)
 	for _, wrong := range []struct {
 		is        bool
 		key, text string
 	}{
 		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs",
-			"poisson", "bursts"}, t.Kind), "kind",
-			"want incast, across, permutation, all-to-all, ring, tree, pairs, poisson or bursts"},
+			"poisson", "bursts", "list"}, t.Kind), "kind",
+			"want incast, across, permutation, all-to-all, ring, tree, pairs, poisson, bursts or list"},
+		{t.Kind == "list" && (len(t.Messages) == 0 || len(t.Messages) > maxMessages), "messages",
+			fmt.Sprintf("want 1 to %d", maxMessages)},
+		{text != "", message, text},
 		{t.Kind == "pairs" && (len(t.Pairs) == 0 || len(t.Pairs) > maxPairs), "pairs",
 			fmt.Sprintf("want 1 to %d", maxPairs)},
 		{slices.ContainsFunc(t.Pairs, func(p [2]int) bool {
@@ -75,7 +97,11 @@ func (t *Traffic) checkTraffic(key string, s *Scenario) error {
 		{t.At >= s.Duration, "at", "want less than duration"},
 		{t.Jitter > s.Duration-t.At, "jitter", "want at most duration less at"},
 		{t.Kind == "all-to-all" && top.hostCount() > 512, "kind", "want at most 512 hosts"},
-		{t.Kind == "poisson" && !sizes, "sizes", "want WebSearch, FB_Hadoop or AliStorage2019"},
+		{t.Kind == "poisson" && len(t.Points) == 0 && !sizes, "sizes",
+			"want WebSearch, FB_Hadoop or AliStorage2019, or points"},
+		{t.Kind == "poisson" && len(t.Points) > 0 && t.Sizes != "", "sizes", "want no sizes with points"},
+		{t.Kind == "poisson" && len(t.Points) > 0 && !distribution(t.Points).isValid(), "points",
+			"want at least two pairs of octets and percent, both rising, at most 1 TB, from 0 to 100 %"},
 		{(t.Kind == "poisson" || t.Kind == "bursts") && !(t.Load > 0 && t.Load < 1), "load",
 			"want more than 0, less than 1"},
 	} {
@@ -101,6 +127,38 @@ func (t *Traffic) checkTraffic(key string, s *Scenario) error {
 	return nil
 }
 
+// maxMessages is the maximum number of messages in a list.
+const maxMessages = 1 << 16
+
+// wrongMessage returns the key and the wanted value of the first wrong message of a list.
+func (t *Traffic) wrongMessage(s *Scenario) (key, text string) {
+	hosts := s.Topology.hostCount()
+	for i, m := range t.Messages {
+		key := fmt.Sprintf("messages[%d].", i)
+		switch {
+		case m.From < 0 || m.From >= hosts:
+			return key + "from", "want a host, from 0 on"
+		case m.To < 0 || m.To >= hosts || m.To == m.From:
+			return key + "to", "want another host, from 0 on"
+		case m.Size == 0:
+			return key + "size", "want more than 0"
+		case int64(m.Size)/int64(s.Host.Payload) >= 1<<31:
+			return key + "size", "want fewer than 2^31 packets of host.payload"
+		case m.At >= s.Duration:
+			return key + "at", "want less than duration"
+		}
+	}
+	return "", ""
+}
+
+// distribution returns the sizes of poisson.
+func (t *Traffic) distribution() distribution {
+	if len(t.Points) > 0 {
+		return t.Points
+	}
+	return distributions[t.Sizes]
+}
+
 // lateStart returns the time in seconds between the first and the last of the packets that one acknowledgement
 // confirms.
 func (t *Traffic) lateStart(s *Scenario) float64 {
@@ -123,7 +181,7 @@ func toDuration(s float64) time.Duration { return time.Duration(s * float64(time
 func (t *Traffic) meanInterval(top *Topology) float64 {
 	octets := float64(t.Senders) * float64(t.Size)
 	if t.Kind == "poisson" {
-		octets = distributions[t.Sizes].meanOctets()
+		octets = t.distribution().meanOctets()
 	}
 	return octets / (float64(top.Rate) / 8 * t.Load * float64(top.hostCount()))
 }
@@ -215,13 +273,21 @@ func (t *Traffic) startTraffic(r *run, number int, top *Topology) error {
 				}
 			}
 		}
+	case "list":
+		for _, m := range t.Messages {
+			f, err := n.Flow(hosts[m.From], hosts[m.To], sim.Rate(t.Rate))
+			if err != nil {
+				return err
+			}
+			n.RunAt(m.At.sim(), func() { f.Post(int64(m.Size)) })
+		}
 	case "ring":
 		return t.startRing(r, number, top)
 	case "tree":
 		return t.startTree(r, number, top)
 	case "poisson", "bursts":
 		p := &poisson{
-			r: r, number: number, sizes: distributions[t.Sizes],
+			r: r, number: number, sizes: t.distribution(), persistent: t.Persistent,
 			arrivals: n.Stream("arrivals", number), draws: n.Stream("sizes", number), pairs: n.Stream("pairs", number),
 			rate: sim.Rate(t.Rate), idle: map[[2]int][]*lab.Flow{}, mine: map[*lab.Flow][2]int{},
 		}
@@ -283,6 +349,19 @@ var distributions = map[string]distribution{
 			96.77}, {256e3, 97.53},
 		{2e6, 100},
 	},
+}
+
+// isValid reports whether the points rise, and go from 0 to 100 %.
+func (d distribution) isValid() bool {
+	if len(d) < 2 || d[0][1] != 0 || d[len(d)-1][1] != 100 || !(d[0][0] >= 0 && d[len(d)-1][0] <= 1e12) {
+		return false
+	}
+	for i := range d[1:] {
+		if !(d[i+1][0] > d[i][0] && d[i+1][1] > d[i][1]) {
+			return false
+		}
+	}
+	return true
 }
 
 func (d distribution) meanOctets() (mean float64) {

@@ -11,18 +11,23 @@ import (
 // checkUseless returns an error for the first given key that has no effect in the scenario: the author probably means
 // another scenario.
 func (s *Scenario) checkUseless(given []string) error {
-	rules := s.uselessRules()
+	rules := map[string][]rule{} // by key
+	for _, r := range s.uselessRules() {
+		for key := range strings.FieldsSeq(r.keys) {
+			rules[key] = append(rules[key], r)
+		}
+	}
 	for _, key := range given {
 		name, traffic := key, -1
 		if _, err := fmt.Sscanf(key, "traffic[%d].", &traffic); err == nil {
 			name = "traffic" + key[strings.IndexByte(key, '.'):]
 		}
-		for _, r := range rules {
+		for _, r := range rules[name] {
 			used := r.used
 			if r.kinds != nil && traffic >= 0 {
 				used = slices.Contains(r.kinds, s.Traffic[traffic].Kind)
 			}
-			if slices.Contains(strings.Fields(r.keys), name) && !used {
+			if !used {
 				return &KeyError{key, "has no effect " + r.without}
 			}
 		}
@@ -111,7 +116,14 @@ func (s *Scenario) uselessRules() []rule {
 		{keys: "switch.ppfc.ceiling", used: s.Switch.PPFC.Ceiling > 0, without: usual},
 		{keys: "traffic.senders", kinds: []string{"incast", "bursts"},
 			without: "with other kinds than incast and bursts"},
-		{keys: "traffic.sizes", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
+		{keys: "traffic.sizes traffic.points", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
+		{keys: "traffic.persistent", kinds: []string{"poisson", "bursts"},
+			without: "with other kinds than poisson and bursts"},
+		{keys: "traffic.messages", kinds: []string{"list"}, without: "with other kinds than list"},
+		{keys: "traffic.at",
+			kinds: []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs", "poisson",
+				"bursts"},
+			without: "with list"},
 		{keys: "traffic.load", kinds: []string{"poisson", "bursts"},
 			without: "with other kinds than poisson and bursts"},
 		{keys: "traffic.pairs", kinds: []string{"pairs"}, without: "with other kinds than pairs"},
@@ -121,10 +133,10 @@ func (s *Scenario) uselessRules() []rule {
 		{keys: "traffic.order traffic.steps", kinds: []string{"ring"}, without: "with other kinds than ring"},
 		{keys: "traffic.size",
 			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs", "bursts"},
-			without: "with poisson"},
+			without: "with poisson and list"},
 		{keys: "traffic.jitter",
 			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "tree", "pairs"},
-			without: "with poisson and bursts"},
+			without: "with poisson, bursts and list"},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/build"
@@ -38,6 +39,11 @@ type options struct {
 	seeds int
 	share string // as in 2/8; empty for everything
 	state string // file of the results so far; empty for none
+
+	variants string // of scenarios, with commas; empty for all
+	messages string // file for a table of the messages of a scenario
+	series   string // file for a table of a scenario over time
+	cases    string // regular expression for the names of cases; empty for all
 }
 
 // runExperiments runs experiments.
@@ -57,6 +63,10 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 	if err == nil && (o.seeds < 0 || o.seeds > 1000) {
 		err = fmt.Errorf("-seeds: %d: want 1 to 1000", o.seeds)
 	}
+	some, wrong := regexp.Compile(o.cases)
+	if err == nil && wrong != nil {
+		err = fmt.Errorf("-cases: %w", wrong)
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 		return misused
@@ -69,7 +79,11 @@ func (o *options) runExperiments(ctx context.Context, names []string, stdout, st
 		plan.Save = o.writeState
 	}
 	for i := range chosen {
-		plan.Cases = append(plan.Cases, chosen[i].Cases(size, o.seeds)...)
+		for _, c := range chosen[i].Cases(size, o.seeds) {
+			if some.MatchString(c.Name) {
+				plan.Cases = append(plan.Cases, c)
+			}
+		}
 	}
 	p := newProgress(stderr)
 	results, err := plan.Run(ctx, build.Read().Commit(), size,

@@ -46,8 +46,9 @@ func main() {
 
 const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
 
-usage: rocelab run [-json] FILE…    run scenarios; - is standard input
-       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] [-results FILE] NAME…
+usage: rocelab run [-json] [-variants LIST] [-messages CSV] [-series CSV] FILE…
+                                    run scenarios; - is standard input
+       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-cases REGEXP] [-share I/N] [-results FILE] NAME…
                                     run experiments: C1 and so on, quick, all, time, checks
        rocelab merge [-json] [-html PAGE] FILE…
                                     merge the results of shares of experiments
@@ -103,6 +104,10 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	f.BoolVar(&o.quick, "quick", false, "experiments at a small size")
 	f.IntVar(&o.seeds, "seeds", 0, "seeds of experiments")
 	f.StringVar(&o.share, "share", "", "which share of the cases, as in 2/8")
+	f.StringVar(&o.cases, "cases", "", "run only the cases of experiments that match this `regexp`")
+	f.StringVar(&o.variants, "variants", "", "run only these variants of scenarios, as in cnp,fastcnp")
+	f.StringVar(&o.messages, "messages", "", "write a line for each message of a scenario to this CSV `file`")
+	f.StringVar(&o.series, "series", "", "run a scenario again, and write 200 intervals of it to this CSV `file`")
 	f.StringVar(&o.state, "results", "", "write the results to this `file` after each case, and omit the cases in it")
 	if err := f.Parse(args); err != nil {
 		return exitStatus(err)
@@ -118,14 +123,20 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 		}
 	}
 	switch {
+	case named > 0 && o.variants+o.messages+o.series != "":
+		fmt.Fprintln(stderr, "rocelab run: -variants, -messages and -series: want scenarios, not experiments")
+		return misused
+	case f.NArg() > 1 && o.messages+o.series != "":
+		fmt.Fprintln(stderr, "rocelab run: -messages and -series: want one scenario")
+		return misused
 	case named == f.NArg():
 		return o.runExperiments(ctx, f.Args(), stdout, stderr)
 	case named > 0:
 		fmt.Fprintln(stderr, "rocelab run: scenarios and experiments are run apart")
 		return misused
-	case o.page != "" || o.quick || o.seeds != 0 || o.share != "" || o.state != "":
-		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds, -share and -results are for experiments: "+
-			strings.Join(experiment.IDs(), ", ")+", quick and all")
+	case o.page != "" || o.quick || o.seeds != 0 || o.share != "" || o.state != "" || o.cases != "":
+		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds, -cases, -share and -results are for "+
+			"experiments: "+strings.Join(experiment.IDs(), ", ")+", quick and all")
 		return misused
 	}
 	var all []*scenario.Scenario // wrong ones are said before the first runs
@@ -140,15 +151,28 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", name, err)
 			return failed
 		}
+		if err := s.KeepVariants(o.variants); err != nil {
+			fmt.Fprintf(stderr, "rocelab run: %s: -variants: %v\n", name, err)
+			return misused
+		}
 		all = append(all, s)
 	}
 	for i, s := range all {
 		p := newProgress(stderr)
+		s.KeepMessages = o.messages != ""
 		results, err := s.Run(ctx, func(share float64) { p.printText(fmt.Sprintf("%s: %.0f %%", f.Arg(i), share*100)) })
 		if err == nil && o.json {
 			err = printJSON(stdout, s, results)
 		} else if err == nil {
 			err = s.Print(stdout, results)
+		}
+		if err == nil && o.messages != "" {
+			err = writeMessages(o.messages, results)
+		}
+		if err == nil && o.series != "" && ctx.Err() == nil {
+			if err = writeSeries(ctx, o.series, s); ctx.Err() != nil {
+				err = nil // reported below
+			}
 		}
 		if err != nil {
 			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", f.Arg(i), err)
@@ -208,9 +232,11 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 			Whole    bool               `json:"whole"` // not interrupted
 			Port     string             `json:"deepest_queue"`
 			Print    string             `json:"fingerprint"`
+			Events   uint64             `json:"events"`
 			Metrics  []metric           `json:"metrics"`
 		}{s.Name, s.Line(r.Variant), s.Topology, s.Traffic, short, s.Duration, s.Warmup, r.Variant.String(), r.Seed,
-			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print), nil}
+			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print),
+			r.Events, nil}
 		for _, m := range scenario.Metrics() {
 			if x := m.Of(r); !math.IsNaN(x) && !math.IsInf(x, 0) {
 				line.Metrics = append(line.Metrics, metric{m.Name, m.Unit, x})

@@ -38,6 +38,11 @@ func TestRun(t *testing.T) {
 	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
 	require.Regexp(t, `(?m)^peak of the deepest queue +KB +[\d.]+ +[\d.]+ +[\d.]+$`, out)
 
+	status, out, errs = call(t.Context(), incast, "run", "-json", "-variants", "oracle", "-")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, 1, strings.Count(out, "\n"))
+	require.Contains(t, out, `"variant":"oracle"`)
+
 	status, out, errs = call(t.Context(), incast, "run", "-json", "-")
 	require.Equal(t, 0, status, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -49,11 +54,14 @@ func TestRun(t *testing.T) {
 			Traffic                 []map[string]any
 			Scenario                json.RawMessage
 			Whole                   bool
+			Events                  uint64
 			Metrics                 []struct{ Name string }
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &v))
 		require.Equal(t, "300µs", v.Duration)
 		require.True(t, v.Whole)
+		require.Greater(t, v.Events, uint64(1000))
+		require.Contains(t, fmt.Sprint(v.Metrics), "{peak after the warmup}", "as experiments have it")
 		require.EqualValues(t, "star 5 100G 1µs", fmt.Sprint(v.Topology["kind"], " ", v.Topology["hosts"], " ",
 			v.Topology["rate"], " ", v.Topology["delay"]))
 		require.Equal(t, "incast", v.Traffic[0]["kind"])
@@ -63,6 +71,24 @@ func TestRun(t *testing.T) {
 		require.Contains(t, v.Line, v.Variant+": ")
 		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
 	}
+}
+
+// Any scenario has a table of its messages, and one over time.
+func TestTables(t *testing.T) {
+	messages, series := filepath.Join(t.TempDir(), "m.csv"), filepath.Join(t.TempDir(), "s.csv")
+	const list = `{"duration": "200us", "topology": {"kind": "star", "hosts": 3}, "variants": ["none"], "seeds": [7],
+		"switch": {"pipeline": "0s"},
+		"traffic": [{"kind": "list", "messages": [{"from": 0, "to": 2, "size": "1024", "at": "100us"}]}]}`
+	status, _, errs := call(t.Context(), list, "run", "-messages", messages, "-series", series, "-")
+	require.Equal(t, 0, status, errs)
+	// Two links of 1 µs and 90.08 ns for the packet, back the same with an acknowledgement of 106 octets: 8.48 ns.
+	require.Equal(t, "variant,seed,from,to,octets,posted_us,completion_us,alone_us,slowdown\n"+
+		"none,7,0,2,1024,100,4.19712,4.19712,1\n", string(wiretest.Must(os.ReadFile(messages))(t)))
+	lines := strings.Split(string(wiretest.Must(os.ReadFile(series))(t)), "\n")
+	require.Len(t, lines, 1+200+1)
+	require.Equal(t, "variant,seed,end_us,port,queue_octets,use_percent,rate_gbps,notifications", lines[0])
+	require.Equal(t, "none,7,1,switch 0 to host 2,0,0,100,0", lines[1])
+	require.Equal(t, "none,7,102,switch 0 to host 2,0,9.008,100,0", lines[102])
 }
 
 func TestWrongArguments(t *testing.T) {
@@ -82,9 +108,13 @@ func TestWrongArguments(t *testing.T) {
 			`: topology.kind: "ring": want star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork`},
 		{"check A99", misused, "A99 is no check"},
 		{"run C2 -", misused, "scenarios and experiments are run apart"},
-		{"run -quick -", misused, "-html, -quick, -seeds, -share and -results are for experiments: C1, C1a, "},
+		{"run -quick -", misused, "-html, -quick, -seeds, -cases, -share and -results are for experiments: C1, C1a, "},
 		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
 		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
+		{"run -variants cnp C2", misused, "-variants, -messages and -series: want scenarios, not experiments"},
+		{"run -series x - -", misused, "-messages and -series: want one scenario"},
+		{"run -variants hpcc -", misused, `-: -variants: "hpcc": want some of cnp,fastcnp,oracle`},
+		{"run -cases [ C2", misused, "-cases: error parsing regexp: missing closing ]"},
 		{"run -seeds -1 C2", misused, "-seeds: -1: want 1 to 1000"},
 		{"merge", misused, "usage: rocelab run"},
 		{"merge nowhere.json", failed, "nowhere.json: no such file"},
@@ -127,6 +157,11 @@ func TestExperiments(t *testing.T) {
 	require.Equal(t, 0, status)
 	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
 	require.True(t, strings.HasPrefix(out, "C2m: incast, the completion of messages\n"), out)
+
+	status, out, errs = call(t.Context(), "", "run", "-quick", "-seeds", "1", "-cases", "senders 8, message 64 KB",
+		"C2m")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, 2, strings.Count(out, "\nrate 100 Gbit/s, "), "with and without PFC")
 
 	// A run continues where an earlier one ended: the cases in the file do not run again.
 	ctx, end := context.WithCancel(t.Context())
