@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	if os.Getenv(isAgent) == isStatus {
+		os.Exit(Status(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
