@@ -73,6 +73,14 @@ func TestBMPFromFRR(t *testing.T) {
  exit-address-family
 `, transitAS, transitToOrigin, originAddr, originAS, birdToRouter, originAddr, station)})
 	n.testMoves(t)
+	n.testReconnection(t, func() {
+		configure := func(command string) {
+			frr.Output(t, fmt.Sprintf("configure terminal\nrouter bgp %d\nbmp targets agent\n%s", transitAS, command))
+		}
+		connect := "bmp connect " + originAddr + " port " + station + " min-retry 100 max-retry 200"
+		configure("no " + connect)
+		configure(connect)
+	})
 	n.testLoss(t, func() { frr.Kill(t, "bgpd") })
 }
 
@@ -86,13 +94,21 @@ func TestBMPFromGoBGP(t *testing.T) {
 	router := newSpeaker(t, transitAS, transitToOrigin, transitToOrigin, routerToBird)
 	router.neighbour(t, transitToOrigin, originAddr, originAS, true)
 	router.neighbour(t, routerToBird, birdToRouter, transitAS, true)
-	require.NoError(t, router.bgp.AddBmp(context.Background(), &api.AddBmpRequest{Address: "127.0.0.1", Port: 11019,
-		Policy: api.AddBmpRequest_MONITORING_POLICY_LOCAL}))
-	n.testMoves(t)
-	n.testLoss(t, func() {
+	connect := func() {
+		require.NoError(t, router.bgp.AddBmp(context.Background(), &api.AddBmpRequest{Address: "127.0.0.1",
+			Port: 11019, Policy: api.AddBmpRequest_MONITORING_POLICY_LOCAL}))
+	}
+	disconnect := func() {
 		require.NoError(t, router.bgp.DeleteBmp(context.Background(), &api.DeleteBmpRequest{Address: "127.0.0.1",
 			Port: 11019}))
+	}
+	connect()
+	n.testMoves(t)
+	n.testReconnection(t, func() {
+		disconnect()
+		connect()
 	})
+	n.testLoss(t, disconnect)
 }
 
 // A trial is an agent that notifies the proxies of a sender, with the routers around it.
@@ -154,6 +170,23 @@ func (n *trial) testMoves(t *testing.T) {
 		c.cause()
 		n.agent.await(t, c.event, c.proxy, moveTime)
 	}
+}
+
+// testReconnection ends the session and begins another: the proxy is known all the time, and after holdTime from the
+// new session.
+func (n *trial) testReconnection(t *testing.T, reconnect func()) {
+	sessions := n.agent.listSessions()
+	reconnect()
+	wiretest.Await(t, "the router connects again", func() bool {
+		again := n.agent.listSessions()
+		return again != "" && again != sessions
+	})
+	end := time.Now().Add(holdTime + moveTime)
+	for time.Now().Before(end) {
+		n.agent.await(t, "", proxyOfNet, time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
+	}
+	n.agent.awaitTable(t, 2)
 }
 
 // testLoss ends the session: the proxy is kept for holdTime.
@@ -295,6 +328,9 @@ func (a *agent) await(t *testing.T, event, proxy string, limit time.Duration) {
 		a.mu.Unlock()
 		took := time.Since(began)
 		if notified == netip.MustParseAddr(proxy) {
+			if event == "" {
+				return
+			}
 			t.Logf("%v after %s: %s", took.Round(time.Millisecond), event, proxy)
 			return
 		}
@@ -303,18 +339,38 @@ func (a *agent) await(t *testing.T, event, proxy string, limit time.Duration) {
 	}
 }
 
-// awaitTable waits until the agent has a number of advertisements.
+// awaitTable waits until the agent has a number of advertisements, none of a lost session.
 func (a *agent) awaitTable(t *testing.T, n int) {
 	wiretest.Await(t, fmt.Sprintf("the agent has %d advertisements", n), func() bool {
-		answer, err := http.Get("http://127.0.0.1:9479/status")
-		if err != nil {
-			return false
-		}
-		defer answer.Body.Close()
-		var status struct {
-			Routing []struct{ Proxies int }
-		}
-		return json.NewDecoder(answer.Body).Decode(&status) == nil && len(status.Routing) == 1 &&
-			status.Routing[0].Proxies == n
+		r := a.fetchRouting()
+		return r.Proxies == n && r.Held == 0
 	})
+}
+
+// routing is a part of the agent's status.
+type routing struct {
+	Proxies, Held int
+	Routers       []struct{ Since string }
+}
+
+// fetchRouting returns the state of the source of type bmp, or the zero value if there is none yet.
+func (a *agent) fetchRouting() (r routing) {
+	answer, err := http.Get("http://127.0.0.1:9479/status")
+	if err != nil {
+		return r
+	}
+	defer answer.Body.Close()
+	var status struct{ Routing []routing }
+	if json.NewDecoder(answer.Body).Decode(&status) == nil && len(status.Routing) == 1 {
+		r = status.Routing[0]
+	}
+	return r
+}
+
+// listSessions returns the times at which the connected routers have connected.
+func (a *agent) listSessions() (since string) {
+	for _, r := range a.fetchRouting().Routers {
+		since += r.Since
+	}
+	return since
 }
