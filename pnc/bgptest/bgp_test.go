@@ -1,8 +1,9 @@
 //go:build linux
 
 // Package bgptest tests package pnc with other BGP implementations: GoBGP and ExaBGP
-// originate the attribute, FRRouting, BIRD and GoBGP propagate it. It is a separate
-// module so that the library does not depend on GoBGP.
+// originate the attribute, FRRouting, BIRD and GoBGP propagate it. FRRouting and GoBGP
+// report their routes to the agent by BMP. It is a separate module so that the library
+// does not depend on the GoBGP daemon.
 package bgptest
 
 import (

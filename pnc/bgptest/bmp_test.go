@@ -246,7 +246,7 @@ limits = "none"
 // startAgent builds the program and starts the agent on a host.
 func startAgent(t *testing.T, h *wiretest.Host) *agent {
 	program, config := filepath.Join(t.TempDir(), "rocecn"), filepath.Join(t.TempDir(), "agent.toml")
-	build := exec.Command("go", "build", "-o", program, "./cmd/rocecn")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/rocecn")
 	build.Dir = "../.."
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", output)
