@@ -1005,3 +1005,46 @@ func TestForgedAmidAnswered(t *testing.T) {
 		}
 	}
 }
+
+// A forged exchange and its first request replace no silent connection of UC if only the guess of one direction's first
+// PSN is near the PSNs of the connection.
+func TestForgedNearOneDirection(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		psnA, psnB   int32 // from those of the connection
+		otherRequest bool  // the first request is that of the other direction
+	}{
+		{"that of the requests", 4000, 1 << 21, false},
+		{"that of the other direction", 1 << 21, 4000, false},
+		{"that of the requests, which come later", 4000, 1 << 21, true},
+		{"both", 4000, -4000, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := live()
+			c.transport = cm.TransportTypeUC
+			m := qpmap.New(qpmap.Config{Seed: 1})
+			observe(m, start, c.req(), c.rep())
+			for n := range uint32(100) {
+				observe(m, start.Add(time.Duration(n)*time.Millisecond), c.request(n), c.turned().request(n))
+			}
+			now := start.Add(3 * time.Second)
+			forged := *c
+			forged.commA, forged.commB = 6, 66
+			forged.psnA = (c.psnA + 100 + uint32(row.psnA)) & 0xFFFFFF
+			forged.psnB = (c.psnB + 100 + uint32(row.psnB)) & 0xFFFFFF
+			first := forged.request(0)
+			if row.otherRequest {
+				first = forged.turned().request(0)
+			}
+			observe(m, now, forged.req(), forged.rep(), first)
+			for n := uint32(100); n < 200; n++ {
+				now = now.Add(time.Millisecond)
+				observe(m, now, c.request(n), c.turned().request(n))
+				if n >= 103 {
+					requireSource(t, m, c.forth(), now, c.a, n)
+					requireSource(t, m, c.back(), now, c.b, n)
+				}
+			}
+		})
+	}
+}

@@ -287,26 +287,37 @@ const inARow = 4
 // the exchange. They are not while the flow has other requests with consecutive PSNs, or a
 // connection that has been answered and is in use: then only answers can confirm the exchange.
 func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation) bool {
-	if f.another(f.start, m.now()) || m.used(k, f.start-1, o.Opcode.Transport()) {
+	if f.another(f.start, m.now()) || m.used(k, f.start-1, o.Opcode.Transport()) || !m.isDistinct(k, named) {
 		return false
 	}
 	e := m.find(k)
 	if m.unanswered < flood {
-		if e == nil || e.From == BasisGiven || e.answered != 0 {
-			return e == nil
-		}
-		begun := lifetime{next: f.start, known: true}
-		if e.lifetime.requests == 0 || !e.lifetime.isNear(&begun) {
-			return true // it goes beside e
-		}
-		first := distance(e.lifetime.first, f.start) // some hosts begin each connection with the same PSN
-		return m.quiet(e) && -late <= first && first <= late
+		return e == nil || e.From != BasisGiven && e.answered == 0 // if it is distinct it goes beside e
 	}
 	if e.wasAnswered() && !m.quiet(e) {
 		return false
 	}
 	back := k.Reversed(m.named(named))
 	return m.yields(e, run) && m.yields(m.find(&back), run)
+}
+
+// isDistinct reports whether PSNs distinguish an announced connection from that of its flow k, and for UC, which has no
+// answers to show the right one later, also from that of the other direction. If not, it may replace one that is silent
+// and began with the same PSN, as some hosts begin each connection with that.
+func (m *Map) isDistinct(k *key, named uint32) bool {
+	a := m.announced.Value(named)
+	forth, back := a.links(&a.id)
+	for _, l := range [...]*link{&forth, &back} {
+		e := m.confirmed(&l.key)
+		if e == nil || e.From == BasisGiven || e.lifetime.requests == 0 || !e.lifetime.isNear(&l.pair.lifetime) ||
+			l.key != *k && e.Transport != bth.TransportUC {
+			continue
+		}
+		if first := distance(e.lifetime.first, l.pair.lifetime.next); !m.quiet(e) || first < -late || first > late {
+			return false
+		}
+	}
+	return true
 }
 
 // flood is the number of exchanges in a row without an answer, contradicting pairs in use, from
