@@ -90,7 +90,7 @@ func TestExtendedHeaders(t *testing.T) {
 	}
 }
 
-func TestExtendedHeadersAppendRefusesWhatDoesNotFit(t *testing.T) {
+func TestExtendedHeadersAppendRejectsLargeValues(t *testing.T) {
 	for _, tt := range []struct {
 		in  bth.Headers
 		err error

@@ -72,7 +72,7 @@ var misfits = []struct {
 	{bth.Header{PSN: 1 << 24}, bth.ErrPSNRange},
 }
 
-func TestHeaderAppendRefusesWhatDoesNotFit(t *testing.T) {
+func TestHeaderAppendRejectsLargeValues(t *testing.T) {
 	for _, tt := range misfits {
 		b, err := tt.header.AppendBinary([]byte{1})
 		require.ErrorIs(t, err, tt.err)

@@ -42,7 +42,7 @@ func TestWriter(t *testing.T) {
 }
 
 // A Writer rejects values that pcap cannot represent. A Reader accepts everything that it writes.
-func TestWriterRefuses(t *testing.T) {
+func TestWriterRejects(t *testing.T) {
 	for _, unit := range []time.Duration{0, -1, time.Millisecond, time.Second} {
 		var b bytes.Buffer
 		_, err := NewWriter(&b, Raw, unit)

@@ -169,7 +169,7 @@ func TestTCPDump(t *testing.T) {
 }
 
 // tcpdump rejects an expression for Ethernet on another link layer, on which it would select nothing.
-func TestTCPDumpRefusesAnotherLink(t *testing.T) {
+func TestTCPDumpRejectsAnotherLink(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	for _, c := range captures {
 		expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)

@@ -243,7 +243,7 @@ func TestReadingATraceMadeByHand(t *testing.T) {
 	}
 }
 
-func TestNodesStopsWhenAsked(t *testing.T) {
+func TestNodesStopsAfterBreak(t *testing.T) {
 	trace := Trace{Type: BitNode, Data: make([]byte, 12)}
 	for range trace.Nodes() {
 		break

@@ -232,7 +232,7 @@ func TestBrokenPackets(t *testing.T) {
 }
 
 // Nothing answers a notification, and a queue pair has 24 bits.
-func TestAppendForRefuses(t *testing.T) {
+func TestAppendForRejects(t *testing.T) {
 	for _, c := range []struct {
 		header bth.Header
 		err    error

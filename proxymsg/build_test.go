@@ -207,7 +207,7 @@ func TestTruncatedDatagram(t *testing.T) {
 }
 
 // Cut leaves the same octets as AppendPacket sends.
-func TestCut(t *testing.T) {
+func TestTruncateInvoking(t *testing.T) {
 	for _, tuple := range []rocev2.FiveTuple{
 		{Src: addr("192.0.2.1"), Dst: addr("192.0.2.2")},
 		{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")},
@@ -240,7 +240,7 @@ func TestValidateLargest(t *testing.T) {
 }
 
 // No message is about an acknowledgement or a notification: no sender could slow down.
-func TestAppendForRefusesOpcodes(t *testing.T) {
+func TestAppendForRejectsOpcodes(t *testing.T) {
 	for _, c := range []struct {
 		opcode bth.Opcode
 		want   error

@@ -496,7 +496,7 @@ func TestThreeForgedPackets(t *testing.T) {
 }
 
 // A pair that is given stands against everything.
-func TestNothingMovesWhatIsGiven(t *testing.T) {
+func TestGivenPairsStay(t *testing.T) {
 	c := live()
 	other := *c
 	other.a = 0x66

@@ -16,7 +16,7 @@ import (
 )
 
 // Which answers are votes for the sender of the requests before them.
-func TestWhatIsAVote(t *testing.T) {
+func TestVoteConditions(t *testing.T) {
 	c := live()
 	nak := func(n uint32) rocev2.Packet {
 		p := c.ack(n)
@@ -86,7 +86,7 @@ func TestVotesWithGaps(t *testing.T) {
 }
 
 // A request that was sent twice has one sender still.
-func TestAskedOnce(t *testing.T) {
+func TestRequestSentTwice(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(0), c.request(1), c.ack(0))

@@ -283,7 +283,7 @@ func TestWhichAnswersCount(t *testing.T) {
 }
 
 // A request that asks for an answer is remembered for it, also one that may be a stray.
-func TestWhatAsks(t *testing.T) {
+func TestRequestsForAnswers(t *testing.T) {
 	for _, row := range []struct {
 		op   bth.Opcode
 		asks bool
@@ -401,7 +401,7 @@ func TestAnnouncedAndAnswered(t *testing.T) {
 }
 
 // The payload of a First or a Middle packet, of requests and of responses, is the path MTU.
-func TestWhatTellsTheMTU(t *testing.T) {
+func TestSourcesOfTheMTU(t *testing.T) {
 	for _, x := range []struct {
 		op    bth.Opcode
 		shows bool

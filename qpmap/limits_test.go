@@ -482,7 +482,7 @@ func TestRequestKeepsPair(t *testing.T) {
 }
 
 // A connection that has said nothing for more than a second makes room in a full table.
-func TestSilentOnesMakeRoom(t *testing.T) {
+func TestSilentFlowsAreEvicted(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Second + 1} {
 		c, other := live(), live()
 		other.a, other.b, other.psnA = 0x44, 0x45, 0x600000
@@ -537,7 +537,7 @@ func TestAnswerRefutesVotes(t *testing.T) {
 }
 
 // The same queue pairs, connected again, are the same pairs and not learned again.
-func TestSamePairsAnew(t *testing.T) {
+func TestSamePairsAgain(t *testing.T) {
 	for _, x := range []struct {
 		after        time.Duration
 		bothAnswered bool // then only after a silence
@@ -769,7 +769,7 @@ func TestEvictsBothDirections(t *testing.T) {
 
 // A datagram that names the queue pairs of a connection does not take the connection along when it is evicted, or
 // forgotten.
-func TestEvictsAlone(t *testing.T) {
+func TestEvictsWithoutPartner(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{MaxPairs: 2})
 	observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))

@@ -83,7 +83,7 @@ func TestCNP(t *testing.T) {
 
 // Octets after the end of the IP packet, such as Ethernet padding, belong to no layer. gopacket's IPv6 layer passes
 // them on if there is a Hop-by-Hop header.
-func TestOctetsBehindThePacket(t *testing.T) {
+func TestOctetsAfterThePacket(t *testing.T) {
 	udp := wiretest.Hex(t, send6)[54:]
 	hopByHop := []byte{17, 0, 1, 4, 0, 0, 0, 0}
 	two := slices.Concat([]byte{60, 0, 1, 4, 0, 0, 0, 0}, hopByHop)
@@ -188,7 +188,7 @@ func TestPadIsNoPayload(t *testing.T) {
 }
 
 // If a packet is truncated at any octet, the layers agree with package rocev2, called with the option Cut.
-func TestCut(t *testing.T) {
+func TestTruncated(t *testing.T) {
 	s, withoutLength := newStack(), newStack()
 	withoutLength.BTH.UDP = nil
 	for _, c := range []struct {
@@ -285,7 +285,7 @@ func TestTrimmed(t *testing.T) {
 }
 
 // Without the UDP layer the octets given are all there are.
-func TestBTHAlone(t *testing.T) {
+func TestBTHWithoutUDPLayer(t *testing.T) {
 	data := with(wiretest.Hex(t, cnp4)[42:], 0, uint8(bth.RCSendOnly))
 	l := bthOf(gopacket.NewPacket(data, rocelayers.LayerTypeBTH, gopacket.Default))
 	require.EqualValues(t, 0x118, l.DestQP)

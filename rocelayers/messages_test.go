@@ -357,7 +357,7 @@ func TestMessages(t *testing.T) {
 }
 
 // Cut at every octet, too.
-func TestMessagesCut(t *testing.T) {
+func TestTruncatedMessages(t *testing.T) {
 	for _, c := range slices.Concat(built(t), broken(t)) {
 		step := max(1, len(c.frame)/300)
 		for n := 0; n < len(c.frame); n += step {

@@ -113,7 +113,7 @@ func TestNoInner(t *testing.T) {
 
 // A packet truncated by a mirroring switch, with T set or not, gives the same results as a packet truncated by the
 // capture.
-func TestMirrorCut(t *testing.T) {
+func TestTruncatedMirror(t *testing.T) {
 	whole := wiretest.Hex(t, cnp4)
 	for _, c := range []struct{ name, header string }{
 		{"erspan2", `100088be 00000001 12c8%s05 000000a2`},

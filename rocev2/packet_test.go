@@ -296,7 +296,7 @@ func TestUDPLengthShorterThanIP(t *testing.T) {
 }
 
 // A packet truncated by the capture decodes if its headers are complete (D13).
-func TestCut(t *testing.T) {
+func TestTruncated(t *testing.T) {
 	var frame []byte
 	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") {
 		if len(c.Data) > 100 && c.Data[62] == uint8(bth.RCRDMAWriteOnly) {
@@ -330,7 +330,7 @@ func TestCut(t *testing.T) {
 }
 
 // A truncated packet may end after the BTH.
-func TestCutBehindBTH(t *testing.T) {
+func TestTruncatedAfterBTH(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
 	require.NoError(t, p.Decode(b[:74], DecodeOptions{AllowTruncated: true}))

@@ -106,7 +106,7 @@ func TestNotTrimmed(t *testing.T) {
 
 // A network device cuts a frame: octets of the IP packet are missing, although the capture calls the
 // frame complete. The octets of the BTH are enough.
-func TestCutByDevice(t *testing.T) {
+func TestTruncatedByDevice(t *testing.T) {
 	whole := trimTo(t, 64)
 	be.PutUint16(whole[2:], 20+1064)
 	inVXLAN := wiretest.Hex(t, `4500046e 00000000 40110000`+sites+`c00112b5 045a0000`+vni42+macs+`0800`) // 1134, 1114

@@ -83,7 +83,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-func TestAppendRefuses(t *testing.T) {
+func TestAppendRejects(t *testing.T) {
 	good := netip.MustParseAddr("2001:db8::1")
 	for _, c := range []struct {
 		name string

@@ -192,7 +192,7 @@ func TestTwoClocks(t *testing.T) {
 }
 
 // Asking costs nothing, however often, and adds nothing.
-func TestAskingChangesNothing(t *testing.T) {
+func TestReadyChangesNothing(t *testing.T) {
 	b := NewBucket(Rate{PerSecond: 7})
 	b.Charge(start)
 	for at := time.Duration(0); at < 142_857_142; at += 1001 {

@@ -14,7 +14,7 @@ import (
 
 // The candidate with the fewest votes is evicted; among equals, one without requests next to each
 // other. Its votes are remembered, and so is a vote that found no free place.
-func TestWhoMakesRoom(t *testing.T) {
+func TestEvictionOrder(t *testing.T) {
 	type c = candidate
 	for _, x := range []struct {
 		of      [4]candidate

@@ -22,7 +22,7 @@ import (
 
 // Every builder rejects notifications and acknowledgements; the builders of messages to the source reject packets in a
 // tunnel as well. The error is that of the first fault.
-func TestBuildersRefuseTheSame(t *testing.T) {
+func TestBuildersRejectTheSame(t *testing.T) {
 	self, pe := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:e::1")
 	packet := func(op bth.Opcode, ext string) []byte {
 		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 17}}, Payload: make([]byte, 16)}
@@ -93,7 +93,7 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 
 // FCN and proxy messages are notifications too: no message to another node is about one, in a tunnel or not, to the
 // experimental ports or to the configured one.
-func TestBuildersRefuseFCNAndProxyMessages(t *testing.T) {
+func TestBuildersRejectFCNAndProxyMessages(t *testing.T) {
 	node, ingress := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:e::1")
 	for _, c := range []struct {
 		name string

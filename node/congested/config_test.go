@@ -32,7 +32,7 @@ func acls(prefixes ...string) *acl.List {
 
 // New rejects a configuration that cannot work, and the error names the field. The same configuration is valid while
 // the role is off.
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	addr := netip.MustParseAddr
 	for _, c := range []struct {
 		text   string
@@ -288,7 +288,7 @@ func TestRecognition(t *testing.T) {
 
 // New rejects an invalid Carriage, sizes beyond all memory, and rates that are not numbers. The error names the
 // field.
-func TestNewRefusesTheImpossible(t *testing.T) {
+func TestNewNamesInvalidFields(t *testing.T) {
 	bad := rocev2.Carriage{DSCP: 200}
 	for _, c := range []struct {
 		name   string

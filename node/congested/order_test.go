@@ -158,7 +158,7 @@ func TestOrderOfChecks(t *testing.T) {
 
 // A rejected packet is not charged to a limit: after any number of rejections, the one packet that may be answered is
 // answered.
-func TestRefusalsTakeNothing(t *testing.T) {
+func TestRejectionsUseNoBudget(t *testing.T) {
 	cfg := method(congested.MethodFastCNP)
 	cfg.Out, cfg.PerFlow[0] = node.Rate{PerSecond: 1e-6}, time.Hour
 	a := agent(t, cfg)

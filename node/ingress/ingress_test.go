@@ -363,7 +363,7 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-func TestReceiveRefuses(t *testing.T) {
+func TestReceiveRejects(t *testing.T) {
 	label := func(t *testing.T, pe *Role, k rocev2.FlowKey, op bth.Opcode) uint32 {
 		p := packetOf(k)
 		p.BTH.Opcode = op

@@ -221,7 +221,7 @@ func countFlows(pe *Role, now time.Time) (all []Flow) {
 }
 
 // Only RoCEv2 packets in the tunnels of the PE into the WAN teach labels.
-func TestLearnRefuses(t *testing.T) {
+func TestLearnRejects(t *testing.T) {
 	pe := newLearner(t, func(c *Config) { c.MaxFlows = 1 })
 	data := octets(t, flow6, 1)
 	d := pe.under(t, 0, data, start)

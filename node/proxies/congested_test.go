@@ -20,7 +20,7 @@ import (
 
 // PROXY section 5: an LSP names the proxy of a sender. A packet of that sender experiences congestion, and the
 // message goes to the proxy, not to the sender. After the LSP is withdrawn nothing is sent.
-func TestCongestedNodeAsksTheTable(t *testing.T) {
+func TestLookupByCongestedNode(t *testing.T) {
 	var frame []byte
 	var p rocev2.Packet
 	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") { // the first SEND

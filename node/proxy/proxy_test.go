@@ -174,7 +174,7 @@ func TestTunnelledInvokingPacket(t *testing.T) {
 	}
 }
 
-func TestReceiveRefuses(t *testing.T) {
+func TestReceiveRejects(t *testing.T) {
 	with := func(change func(m *proxymsg.Message)) func(t *testing.T) []byte {
 		return func(t *testing.T) []byte {
 			var m proxymsg.Message
@@ -572,7 +572,7 @@ func TestLevel(t *testing.T) {
 
 // Only a CNP may come from the receiver's address: a Fast CNP or PPFC that did would
 // pass for the receiver's own.
-func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
+func TestFromReceiverOnlyForCNPs(t *testing.T) {
 	for _, method := range []Answer{AnswerFastCNP, AnswerPPFC} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
 		out, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
@@ -635,7 +635,7 @@ func TestTwoClocks(t *testing.T) {
 }
 
 // A flood by one congested node, or in its name, does not use up the rates of the others.
-func TestNobodyIsStarved(t *testing.T) {
+func TestFloodLeavesOtherRates(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.In, c.InPerSource = node.Rate{PerSecond: 1000, Burst: 10}, node.Rate{PerSecond: 100, Burst: 5}
 	})

@@ -97,7 +97,7 @@ func TestTableIsItsFlows(t *testing.T) {
 
 // Changes returns an order only if it differs from the previous one. The first cut of the paper halves the rate, and
 // 55 µs later three quarters of it are restored.
-func TestTableTellsChanges(t *testing.T) {
+func TestTableReportsChanges(t *testing.T) {
 	table := newTable(t, nil)
 	id, at := FlowID{far, 0x22}, start
 	changes := func() []Order { return slices.Collect(table.Changes(at)) }

@@ -331,7 +331,7 @@ func TestFlood(t *testing.T) {
 
 // The interval is kept by the fields that the notification names: a flood of forged datagrams to any queue pairs of
 // this host brings one sender's queue pair no more CNPs than one flow does.
-func TestIntervalOfWhatIsNamed(t *testing.T) {
+func TestIntervalPerNamedFlow(t *testing.T) {
 	cfg := config(t)
 	cfg.PerFlow = 100 * time.Millisecond
 	r := made(t, cfg)

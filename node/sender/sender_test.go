@@ -1002,7 +1002,7 @@ func TestDetour(t *testing.T) {
 
 // A switch that reports port after port stands on every path: the flow stays
 // where it is.
-func TestNoWayAround(t *testing.T) {
+func TestSwitchOnEveryPath(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	d := sender.NewDetour(sender.DetourConfig{MaxFlows: 64, Hold: time.Second, Seed: 1})
 	port := uint16(50000)

@@ -311,7 +311,7 @@ func TestPageIsNoCapture(t *testing.T) {
 }
 
 // Verdicts with their evidence and findings of hosts come first. Names of programs and machines are untrusted.
-func TestPageSaysFirst(t *testing.T) {
+func TestPageBeginsWithVerdicts(t *testing.T) {
 	name, _ := made(t, 21, traffic.Options{Connections: 4})
 	html, _ := pageFrom(t, nil, name)
 	_, explained, _ := run(t, nil, "-json", "-explain", name)

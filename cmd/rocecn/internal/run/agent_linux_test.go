@@ -462,7 +462,7 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // A failed start or reload leaves the files of its sinks as they were: with their content, or missing.
-func TestRefusedLeavesFiles(t *testing.T) {
+func TestFailedStartKeepsFiles(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()

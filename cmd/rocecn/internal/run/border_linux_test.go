@@ -41,7 +41,7 @@ func rejectRules(t *testing.T) (name string) {
 }
 
 // Nothing waits for children of nft after nft was killed or has ended.
-func TestNFTLeavesBehind(t *testing.T) {
+func TestNFTChildrenAreNotAwaited(t *testing.T) {
 	folder := t.TempDir()
 	child, ended := filepath.Join(folder, "child"), filepath.Join(folder, "ended")
 	t.Setenv("PATH", folder+":/usr/bin:/bin")

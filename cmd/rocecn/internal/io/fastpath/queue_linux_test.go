@@ -220,7 +220,7 @@ func readPackets(t *testing.T, source netio.Source, f func(p *rocev2.Packet) boo
 
 // Congested packets are answered, marked or both, depending on the sender. Every Fast CNP equals that of
 // fastcnp.AppendFor, and tshark decodes it.
-func TestAnswererBehindAQueue(t *testing.T) {
+func TestAnswererAfterAQueue(t *testing.T) {
 	const threshold, payload, n = 50_000, 512, 600
 	b := newBottleneck(t, AnswererConfig{Ports: []Port{{"out", from(threshold)}}})
 	senders := []netip.Addr{unknown, capable, incapable, stranger}
@@ -379,7 +379,7 @@ func testLimits(t *testing.T) *bottleneck {
 }
 
 // Configurations that cannot work are rejected with a reason.
-func TestOpenAnswererRefuses(t *testing.T) {
+func TestOpenAnswererRejects(t *testing.T) {
 	h := wiretest.NewHost(t, "node")
 	open := func(c AnswererConfig) error {
 		return h.Try(func() error {

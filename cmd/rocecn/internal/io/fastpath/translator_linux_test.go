@@ -101,7 +101,7 @@ func TestTranslatorIsAppendFor(t *testing.T) {
 }
 
 // Each octet that the ICRC covers is checked, and no other one. The source is checked first.
-func TestTranslatorRefuses(t *testing.T) {
+func TestTranslatorRejects(t *testing.T) {
 	onNode(t)
 	tr := loadTranslator(t, TranslatorConfig{})
 	for _, ext := range []string{"", hops} {

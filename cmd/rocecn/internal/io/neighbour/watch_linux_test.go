@@ -142,7 +142,7 @@ func TestUnresolved(t *testing.T) {
 
 // Packets that need no neighbour do not wait: to this host, by a device without hardware addresses, by a tunnel,
 // to an unreachable destination, or rejected by the kernel.
-func TestNobodyToAsk(t *testing.T) {
+func TestPacketsWithoutNeighbour(t *testing.T) {
 	r := newRig(t)
 	r.a.Run(t, "", "ip", "link", "set", "lo", "up")
 	r.a.Run(t, "", "ip", "tuntap", "add", "tun0", "mode", "tun")

@@ -521,7 +521,7 @@ func TestFQ(t *testing.T) {
 }
 
 // A configured qdisc is left alone, and so is a configured fq.
-func TestFQLeavesOthersAlone(t *testing.T) {
+func TestFQKeepsOtherFlows(t *testing.T) {
 	pair(t)
 	out, err := exec.Command("tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "tbf",
 		"rate", "1gbit", "burst", "10k", "limit", "10k").CombinedOutput()
