@@ -27,7 +27,7 @@ func TestNothingAllocates(t *testing.T) {
 	for i := range octets {
 		octets[i], _ = packet(t, bth.Opcode(i))
 	}
-	wiretest.NoAllocs(t, "every opcode, whole and cut", func() {
+	wiretest.NoAllocs(t, "every opcode, complete and truncated", func() {
 		for _, b := range octets {
 			decodeHeader(b)
 			appendHeader(buf)

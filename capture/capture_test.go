@@ -289,7 +289,7 @@ func TestDamage(t *testing.T) {
 			"record 2, at octet 44: damaged: captured length over 256 KiB"},
 		{"pcap length of 4 GiB", with(pcap, words(le, 0, 0, -1, -1)), 1,
 			"record 2, at octet 44: damaged: captured length over 256 KiB"},
-		{"pcap record header cut", with(pcap, words(le, 0, 0)), 1, "record 2, at octet 44: the file ends early"},
+		{"truncated pcap record header", with(pcap, words(le, 0, 0)), 1, "record 2, at octet 44: the file ends early"},
 		{"pcap truncated after a record header", with(pcap, words(le, 0, 0, 4, 4)), 1,
 			"record 2, at octet 44: the file ends early"},
 		{"gzip checksum", badGzip, 1, "record 2, at octet 44 of the unpacked data: gzip: invalid checksum"},

@@ -813,8 +813,8 @@ func TestFromICMP(t *testing.T) {
 		{"pointer at the option's length", problem(2, 43, sent), errPointer},
 		{"pointer beyond", problem(2, 60000, sent), errPointer},
 		{"another option", problem(2, 42, plain), ErrNotFastCNP},
-		{"quote cut in the BTH", problem(2, 42, sent[:83]), wireerr.Truncated},
-		{"quote cut in the IPv6 header", problem(2, 42, sent[:39]), wireerr.Truncated},
+		{"quote truncated in the BTH", problem(2, 42, sent[:83]), wireerr.Truncated},
+		{"quote truncated in the IPv6 header", problem(2, 42, sent[:39]), wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := FromICMP(c.icmp, experimental)

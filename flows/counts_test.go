@@ -249,7 +249,7 @@ func TestWholeMessages(t *testing.T) {
 		script *script
 		of     Messages
 	}{
-		{"whole", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(last, 12), Messages{1, 1}},
+		{"complete", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(last, 12), Messages{1, 1}},
 		{"reordered", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13),
 			Messages{2, 2}},
 		{"the first comes last",

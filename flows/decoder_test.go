@@ -92,7 +92,7 @@ func TestCountedFields(t *testing.T) {
 	table.Observe(&p, 2, time.Unix(102, 0))
 	for cut := range len(frame) {
 		got := d.Decode(&p, frame[:cut], rocev2.DecodeOptions{AllowTruncated: true})
-		require.Equal(t, cut >= 18+40+8+12, got, "cut to %d octets: the BTH is whole or not", cut)
+		require.Equal(t, cut >= 18+40+8+12, got, "truncated to %d octets: the BTH is whole or not", cut)
 	}
 	require.True(t, d.Decode(&p, frame[:100], rocev2.DecodeOptions{AllowTruncated: true}))
 	table.Observe(&p, 3, time.Unix(104, 0))

@@ -242,7 +242,7 @@ func TestPSNRules(t *testing.T) {
 		{"four later requests: it was lost, and the sender went back again",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).answerNAK(11).sendOnly(12, 13, 14, 15, 11),
 			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 5}, Retransmissions{NAK: 4, Timeout: 1}},
-		{"what a run before passed over",
+		{"packets that an earlier run skipped",
 			newPaired(t, 10).sendOnly(10, 11, 12, 13, 14, 15, 16).sendOnly(11, 13, 14, 15, 16).answerNAK(11).
 				sendOnly(11, 12, 13, 12),
 			PSN{First: 10, Last: 16, Connections: 1, Retransmitted: 9}, Retransmissions{NAK: 3, Timeout: 6}},
@@ -315,7 +315,7 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 14, Connections: 1, Gaps: 1, Missing: 3, Late: 1}, Retransmissions{}},
 		{"rest of a READ", newPaired(t, 10).sendRead(10, 3000).sendRead(11, 1976).sendRead(12, 952),
 			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 2}, Retransmissions{Read: 2}},
-		{"a retransmitted READ, whole", newPaired(t, 10).sendRead(10, 3000).sendRead(10, 3000),
+		{"a complete retransmitted READ", newPaired(t, 10).sendRead(10, 3000).sendRead(10, 3000),
 			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},
 		{"no READ inside a READ", newPaired(t, 10).sendRead(10, 3000).sendOnly(11),
 			PSN{First: 10, Last: 12, Connections: 1, Retransmitted: 1}, Retransmissions{Timeout: 1}},

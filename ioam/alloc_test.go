@@ -19,7 +19,7 @@ func TestNoAllocations(t *testing.T) {
 		b    []byte
 	}{
 		{"3 nodes", hpcc}, {"61 nodes", full}, {"snapshots", snapshots},
-		{"a trace cut short", hpcc[:40]}, {"no header", hpcc[:7]}, {"nothing", nil},
+		{"a truncated trace", hpcc[:40]}, {"no header", hpcc[:7]}, {"nothing", nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			wiretest.NoAllocs(t, "reading "+row.name, func() {
@@ -65,7 +65,7 @@ func TestNoAllocations(t *testing.T) {
 	dex := wiretest.Hex(t, "007b 00 c0 f00000 00 00abcdef 00000007")
 	e2e := wiretest.Hex(t, "007b f001 0102030405060708 01020304 6b016366 000ac170 00")
 	pot := wiretest.Hex(t, "007b 00 80 0102030405060708 1112131415161718")
-	wiretest.NoAllocs(t, "the other options, whole and cut", func() {
+	wiretest.NoAllocs(t, "the other options, complete and truncated", func() {
 		for _, cut := range []int{0, 1} {
 			var d DirectExport
 			var e EdgeToEdge

@@ -193,7 +193,7 @@ func TestTraceAppendRejects(t *testing.T) {
 		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, errRemainingLenRange},
 		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, errRemainingLen},
 		{"half a node", Trace{Type: 0xC00000, Data: make([]byte, 4)}, errTruncatedNode},
-		{"a snapshot cut short", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, errTruncatedSnapshot},
+		{"a truncated snapshot", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, errTruncatedSnapshot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, err := c.trace.AppendBinary([]byte{0xA5})

@@ -346,8 +346,8 @@ func TestCheck(t *testing.T) {
 		{"packets of data", func(n *Network, _ *Port) { n.count.Packets++ }},
 		{"octets sent", func(n *Network, _ *Port) { n.count.Octets++ }},
 		{"overtook", func(n *Network, _ *Port) { n.count.Reordered++ }},
-		{"the buffer says", func(n *Network, _ *Port) { n.switches[0].used++ }},
-		{"the account says", func(n *Network, _ *Port) { n.switches[0].ports[2].in.own++ }},
+		{"in the buffer", func(n *Network, _ *Port) { n.switches[0].used++ }},
+		{"in the account", func(n *Network, _ *Port) { n.switches[0].ports[2].in.own++ }},
 		{"queue 3 has", func(_ *Network, out *Port) { out.queues[3].octets-- }},
 		{"are stored", func(n *Network, _ *Port) { n.switches[0].stored++ }},
 		{"octets wait, ", func(n *Network, _ *Port) { n.switches[0].over-- }},
@@ -568,7 +568,7 @@ func TestOracleIsTheLimit(t *testing.T) {
 		require.Less(t, off, before)
 		before = off
 	}
-	require.InDelta(t, 0, before, 0.005, "what is left is the octets on the wire")
+	require.InDelta(t, 0, before, 0.005, "the rest is the octets on the wire")
 }
 
 // Flows of one host: one that was cut does not slow another one, which has its own history.
@@ -653,7 +653,7 @@ func TestSlowFlow(t *testing.T) {
 	n.Until(3 * sim.Second)
 	require.NoError(t, n.Check())
 	require.Empty(t, maps.Collect(f.Waiting()))
-	require.Less(t, f.draws, uint32(2*100+1), "one repeat a timeout")
+	require.Less(t, f.draws, uint32(2*100+1), "one retransmission a timeout")
 }
 
 // With a window of four packets, of which the last is acknowledged, each four take the time that they take alone.

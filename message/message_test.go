@@ -206,7 +206,7 @@ func TestValues(t *testing.T) {
 	require.NoError(t, m.Decode(skipped, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
 	require.Equal(t, KindCNP, m.Kind)
 	require.EqualValues(t, 7, m.CNP.DestQP)
-	require.Equal(t, reserved, m.CNP.Reserved[:], "all of the CNP is decoded, behind options that are skipped")
+	require.Equal(t, reserved, m.CNP.Reserved[:], "the complete CNP is decoded, after options that are skipped")
 }
 
 // Messages that a deployment does not use are other traffic or CNPs with reserved bits.
@@ -495,16 +495,16 @@ func TestSnapLengthByHand(t *testing.T) {
 		there  int
 		want   int
 	}{
-		{"IPv6 cut in its header", roce(t, hdr(0x0A), nil, make([]byte, 64)), 30, 48 + 52},
-		{"IPv6 cut before UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 40, 48 + 52},
+		{"IPv6 truncated in its header", roce(t, hdr(0x0A), nil, make([]byte, 64)), 30, 48 + 52},
+		{"IPv6 truncated before UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 40, 48 + 52},
 		{"WRITE Only, truncated after UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 48, 48 + 52},
-		{"WRITE Only, cut in the BTH", roce(t, hdr(0x0A), nil, make([]byte, 64)), 49, 48 + 12 + 16},
-		{"WRITE Only, headers whole", roce(t, hdr(0x0A), nil, make([]byte, 64)), 76, 0},
+		{"WRITE Only, truncated in the BTH", roce(t, hdr(0x0A), nil, make([]byte, 64)), 49, 48 + 12 + 16},
+		{"WRITE Only, complete headers", roce(t, hdr(0x0A), nil, make([]byte, 64)), 76, 0},
 		{"PPFC", roce(t, pause(), nil, make([]byte, 24)), 60, 48 + 36},
 		{"FCN", udp(t, fcn.Port, []byte{0xBE, 0xEF, 0x5E, 0}), 48, 52},
 		{"proxy message", udp(t, proxymsg.Port, make([]byte, 400)), 80, 48 + 100},
-		{"IPv4 cut in its header", longest4, 12, 60 + 8 + 52},
-		{"IPv4 cut in its options", longest4, 40, 60 + 8 + 52},
+		{"IPv4 truncated in its header", longest4, 12, 60 + 8 + 52},
+		{"IPv4 truncated in its options", longest4, 40, 60 + 8 + 52},
 		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
 		{"trimmed by a switch in the DETH", trimmed(roce(t, hdr(0x64), nil, make([]byte, 64)), 64), 64, 0},
 	} {

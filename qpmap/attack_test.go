@@ -959,7 +959,7 @@ func requireRight(t *testing.T, seed uint64, small, samePSN bool, script []byte)
 				s.truth, got.From)
 		}
 		if got, err := m.SourceQPOf(k, &s.packet.BTH.Header, now); err == nil && got.SrcQP != s.truth {
-			t.Fatalf("after what was forged: %v %v: %d, not %d, from %v", k, s.packet.BTH.Header, got.SrcQP,
+			t.Fatalf("after the forged packets: %v %v: %d, not %d, from %v", k, s.packet.BTH.Header, got.SrcQP,
 				s.truth, got.From)
 		}
 	}

@@ -163,7 +163,7 @@ func TestRealHosts(t *testing.T) {
 // queue pairs, and guesses PSNs and communication ids. No answer is wrong for any forged packets.
 // With single ones the senders of 99 % of the requests stay known, and of 95 % with the three packets
 // that name a victim's queue pair. Whole conversations, answers included, may keep a flow unknown: they
-// are sent ten for each real packet. A short run has only whole conversations, a tenth of them.
+// are sent ten for each real packet. A short run has only complete connections, a tenth of them.
 func TestRealHostsUnderAttack(t *testing.T) {
 	wiretest.Alone(t)
 	const million = 1_000_000
@@ -178,8 +178,8 @@ func TestRealHostsUnderAttack(t *testing.T) {
 			}{
 				{"single packets", 5, 0, false, 99},
 				{"single packets, and three that name a victim", 6, 0, false, 95},
-				{"whole conversations as well, against connections in use", 9, 10, true, 0},
-				{"whole conversations as well", 9, 10, false, 0},
+				{"complete connections as well, against connections in use", 9, 10, true, 0},
+				{"complete connections as well", 9, 10, false, 0},
 			} {
 				if x.each == 0 && testing.Short() {
 					continue

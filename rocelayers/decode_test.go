@@ -339,7 +339,7 @@ func TestNoAllocations(t *testing.T) {
 		{name: "IP in IP", frame: wrap(4, ip4[14:])},
 		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: rocecn.ErrICRC},
 		{name: "cut", frame: ip4[:60], icrc: wireerr.Truncated},
-		{name: "cut, no UDP layer", frame: ip4[:60], s: withoutLength, err: rocelayers.ErrUDPTruncated},
+		{name: "truncated, no UDP layer", frame: ip4[:60], s: withoutLength, err: rocelayers.ErrUDPTruncated},
 		{name: "no space for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: wireerr.CNPLength},

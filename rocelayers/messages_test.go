@@ -173,7 +173,7 @@ func built(t testing.TB) (frames []named) {
 			frame []byte
 		}{
 			{"IPv4 CNP", wiretest.Hex(t, cnp4)}, {"IPv6 SEND", wiretest.Hex(t, send6)},
-			{"cut IPv6 WRITE", slices.Concat(ether6, plain.IP)}, {"traced WRITE", slices.Concat(ether6, traced.IP)},
+			{"truncated WRITE", slices.Concat(ether6, plain.IP)}, {"traced WRITE", slices.Concat(ether6, traced.IP)},
 			{"IPv4 in IPv6", wrap(4, wiretest.Hex(t, cnp4)[14:])},
 		} {
 			var flow rocev2.Frame

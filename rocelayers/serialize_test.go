@@ -237,7 +237,7 @@ func TestSerializeRefused(t *testing.T) {
 			wireerr.Truncated},
 		{"coverage 3", complete, list{ip, u, good, data, &rocelayers.ICRC{Coverage: 3}}, wireerr.Range},
 		{"DestQP over 24 bits", fix, list{wrong(func(l *rocelayers.BTH) { l.DestQP = 1 << 24 })}, wireerr.DestQP},
-		{"cut by the capture", fix, list{wrong(func(l *rocelayers.BTH) { l.Truncated = true })}, wireerr.Truncated},
+		{"truncated", fix, list{wrong(func(l *rocelayers.BTH) { l.Truncated = true })}, wireerr.Truncated},
 		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })},
 			rocelayers.ErrPaddingSize},
 		{"Padding without Pad", gopacket.SerializeOptions{},

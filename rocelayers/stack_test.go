@@ -314,12 +314,12 @@ func TestStackFlowControl(t *testing.T) {
 	var s rocelayers.Stack
 	for _, c := range []struct{ name, octets string }{
 		{"PFC", mac + pause}, {"PFC after a tag", mac + "8100 6000" + pause}, {"PAUSE", mac + "8808 0001 ffff"},
-		{"cut PFC", mac + "8808 0101 0018"}, {"another opcode", mac + "8808 0007 0000"}, {"nothing", mac + "8808"},
+		{"short PFC", mac + "8808 0101 0018"}, {"another opcode", mac + "8808 0007 0000"}, {"nothing", mac + "8808"},
 		{"half an opcode", mac + "8808 01"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			frame := wiretest.Hex(t, c.octets)
-			if c.name != "cut PFC" && c.name != "nothing" && c.name != "half an opcode" {
+			if c.name != "short PFC" && c.name != "nothing" && c.name != "half an opcode" {
 				frame = append(frame, make([]byte, 60-len(frame))...)
 			}
 			var m message.Message

@@ -156,7 +156,7 @@ func TestNotBuilt(t *testing.T) {
 			wireerr.TooLong},
 		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), errExtRange},
 		{"octets after the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), errExtRange},
-		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), errExtRange},
+		{"truncated extension header", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), errExtRange},
 		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }),
 			errExtRange},
 	} {

@@ -467,7 +467,7 @@ func TestNoFlow(t *testing.T) {
 			with(`100022eb 00000001 20000000 00000000 00000800`+`00`+cnp4, 0)), err: errVersion},
 		{name: "ERSPAN III, nothing", ip: wrap(wire.ProtoGRE, with(`100022eb 00000001 20000000 00000000 00000800`, 0)),
 			err: errERSPAN},
-		{name: "ERSPAN II, TCP cut by the capture, T not set",
+		{name: "ERSPAN II, TCP truncated by the capture, T not set",
 			ip:  wrap(wire.ProtoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+tcp[:len(tcp)-8], 0)),
 			err: errIPLength},
 

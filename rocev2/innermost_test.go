@@ -98,7 +98,7 @@ func TestFirstFragmentPort(t *testing.T) {
 			udp, true},
 		{"IPv6, Hop-by-Hop before", "60000000 0018 00 40" + v6 + "2c00 01040000 0000 11 00 0001 00000001" + udp, true},
 		{"IPv6, second", next6 + udp, false},
-		{"IPv6, header cut", more6[:len(more6)-2], false},
+		{"IPv6, truncated header", more6[:len(more6)-2], false},
 		{"IPv6, next header truncated", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1101 01040000 0000", false},
 		{"in IPv4", in4("0030") + more4 + udp, true},
 		{"in IPv6", "60000000 0038 29 40" + v6 + more6 + udp, true},

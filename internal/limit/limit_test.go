@@ -52,7 +52,7 @@ func TestBucket(t *testing.T) {
 		{"one in ten seconds", Rate{PerSecond: 0.1}, []time.Duration{0, 10e9 - 1, 10e9, 20e9}, "1011"},
 		{"half a packet is kept", Rate{PerSecond: 10, Burst: 2}, []time.Duration{0, 0, 150e6, 199e6, 200e6}, "11101"},
 		{"a large step back", Rate{PerSecond: 10}, []time.Duration{1e12, 0, 99e6, 100e6}, "1001"},
-		{"a large step back leaves what was there", Rate{PerSecond: 10, Burst: 3},
+		{"a large step back keeps the tokens", Rate{PerSecond: 10, Burst: 3},
 			[]time.Duration{1e12, 0, 0, 0, 100e6}, "11101"},
 		{"a step back of a second is waited out", Rate{PerSecond: 10},
 			[]time.Duration{5e9, 4e9, 4.1e9, 5e9, 5e9 + 99e6, 5e9 + 100e6}, "100001"},

@@ -40,7 +40,7 @@ func TestEvictionOrder(t *testing.T) {
 		} else {
 			require.Same(t, &tally.of[x.gone], got, x)
 			require.EqualValues(t, 1, got.votes)
-			require.Zero(t, got.maybe, "nobody was evicted before")
+			require.Zero(t, got.maybe, "no entry was evicted before")
 			require.Equal(t, x.follows, got.follows())
 		}
 		require.Equal(t, x.lost, tally.lost, x)

@@ -264,7 +264,7 @@ func TestRouted(t *testing.T) {
 	require.False(t, routed(ProtoHopByHop, b), "another Routing Type")
 	require.False(t, routed(ProtoRouting, nil))
 	require.True(t, routed(ProtoRouting, octets(t, "2b000400 00000000 11000000 00000000")),
-		"another Routing Type behind it")
+		"another Routing Type after it")
 	limit := octets(t, "1100 040104 010100") // option 4: Tunnel Encapsulation Limit (RFC 2473)
 	require.False(t, routed(ProtoDestinationOptions, limit))
 	require.False(t, routed(ProtoHopByHop, limit))

@@ -624,7 +624,7 @@ func TestLimits(t *testing.T) {
 			now.Add(c.after*time.Microsecond))
 		require.Equal(t, c.reason, d.Reason, "%+v", c)
 		require.True(t, d.MarkECN,
-			"nobody knows whether the sender understands Fast CNPs: a limit takes nothing from marking")
+			"support of Fast CNPs by the sender is unknown: a limit takes nothing from marking")
 	}
 
 	// Exactly one interval later passes.
@@ -824,8 +824,8 @@ func TestICMPFrame(t *testing.T) {
 		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.ReasonNotOurs},
 		{"rejection", frame(src6, self6, problem(sent), ""), node.ReasonUnconfirmed},
 		{"rejection of another", frame(src6, self6, problem(second), ""), 0},
-		{"rejection behind options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
-		{"rejection behind more of them", frame(src6, self6, problem(sent),
+		{"rejection after options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
+		{"rejection after more options", frame(src6, self6, problem(sent),
 			"3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -189,7 +189,7 @@ func TestFloodedTable(t *testing.T) {
 				}
 			}
 			require.Equal(t, []int{1000, before}, []int{still, pe.Len()})
-			require.NotEqual(t, node.NoReason, send(flood, 1<<23, c.domain, 400_000), "the flood evicts nobody")
+			require.NotEqual(t, node.NoReason, send(flood, 1<<23, c.domain, 400_000), "the flood evicts no flow")
 		})
 	}
 }

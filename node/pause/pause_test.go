@@ -235,7 +235,7 @@ func TestRefused(t *testing.T) {
 		reason node.Reason
 	}{
 		{"CNP", changed(func(p *rocev2.Packet) { p.BTH.Resv6, p.Payload = 0, make([]byte, 16) }), node.ReasonNotOurs},
-		{"CNP whose P bit is set", changed(func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }),
+		{"CNP with the P bit set", changed(func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }),
 			node.ReasonNotOurs},
 		{"data", changed(func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCSendOnly }), node.ReasonNotOurs},
 		{"other UDP", changed(func(p *rocev2.Packet) { p.DstPort = 53 }), node.ReasonNotOurs},
@@ -498,7 +498,7 @@ func TestOrderOfFaults(t *testing.T) {
 					cut.AllowTruncated = true
 					_, reason = receive(made(t, r.cfg), r.octets(t), cut, now)
 					if r.before == 0 {
-						require.Equal(t, first.want, reason, "cut, %v: %s, %s", family, first.name, second.name)
+						require.Equal(t, first.want, reason, "truncated, %v: %s, %s", family, first.name, second.name)
 					}
 				}
 			})

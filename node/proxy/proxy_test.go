@@ -202,7 +202,7 @@ func TestReceiveRejects(t *testing.T) {
 		{"a sender itself", nil, sender6, right, node.ReasonDenied},
 		{"no octets", nil, switch6, func(*testing.T) []byte { return nil }, node.ReasonBroken},
 		{"no invoking packet", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking = nil }), node.ReasonBroken},
-		{"cut before the queue pair", nil, switch6,
+		{"truncated before the queue pair", nil, switch6,
 			with(func(m *proxymsg.Message) { m.Invoking = m.Invoking[:40+8+11] }), node.ReasonBroken},
 		{"TCP", nil, switch6, with(func(m *proxymsg.Message) { m.Protocol = 6 }), node.ReasonTupleMismatch},
 		{"another port", nil, switch6, with(func(m *proxymsg.Message) { m.DstPort = 4790 }), node.ReasonTupleMismatch},
@@ -227,7 +227,7 @@ func TestReceiveRejects(t *testing.T) {
 		{"sender is the proxy", nil, switch6, about(rocev2.FlowKey{Src: self6, Dst: receiver6, DestQP: 0x11}, nil),
 			node.ReasonOwnAddress},
 		{"no senders", func(c *Config) { c.Senders = nil }, switch6, right, node.ReasonNoMethod},
-		{"sender not told", func(c *Config) { c.Senders = senders(NoAnswer) }, switch6, right, node.ReasonNoMethod},
+		{"sender not notified", func(c *Config) { c.Senders = senders(NoAnswer) }, switch6, right, node.ReasonNoMethod},
 		{"Fast CNP over IPv4", func(c *Config) { c.Senders = senders(AnswerFastCNP) }, switch6, about(flow4, nil),
 			node.ReasonNoMethod},
 		{"no address of the family", func(c *Config) { c.Self4 = netip.Addr{} }, switch6, about(flow4, nil),
@@ -418,7 +418,7 @@ func TestLimits(t *testing.T) {
 			{six, switch6, 0, node.NoReason}, {four, switch6, 0, node.ReasonLimited},
 			{four, switch6, time.Second, node.NoReason},
 		}},
-		{"out refuses, and the flow's interval does not begin", func(c *Config) {
+		{"Out rejects, and the flow's interval does not begin", func(c *Config) {
 			c.PerFlow, c.Out = time.Minute,
 				node.Rate{PerSecond: 1}
 		}, []step{

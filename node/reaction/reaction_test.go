@@ -452,7 +452,7 @@ func TestBrake(t *testing.T) {
 	// The stop is over, the hold is not: the table is asked again.
 	state, until := table.State(pause.FlowTarget(far, 0x123), at(150*µs))
 	b.Set(state, until, line)
-	require.EqualValues(t, 30e9, rate(150*µs), "held at the rate of when it was asked for")
+	require.EqualValues(t, 30e9, rate(150*µs), "held at the rate of the time of the call")
 	next, _ = b.Next()
 	require.True(t, next.Equal(at(300*µs)))
 

@@ -795,7 +795,7 @@ func TestTrimmedOrCut(t *testing.T) {
 		reason node.Reason
 	}{
 		{"trimmed", trimmed, node.ActionRefused, node.ReasonTrimmed},
-		{"cut by a network device", isMarked(t).IP[:70], node.ActionSent, 0},
+		{"truncated by a network device", isMarked(t).IP[:70], node.ActionSent, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var f rocev2.Frame

@@ -248,7 +248,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"disabled", good, func(c *sender.Config) { c.Enabled = false }, node.ReasonDisabled},
 		{"no UDP at all", good[:60], nil, node.ReasonNotOurs},
-		{"cut within the BTH", good[:83], nil, node.ReasonBroken},
+		{"truncated in the BTH", good[:83], nil, node.ReasonBroken},
 		{"data", congested(t, func(p *rocev2.Packet) { p.Dst = self6 }).IP, nil, node.ReasonNotOurs},
 		{"another host's", fastCNP(t, sw, elsewhere), nil, node.ReasonNotOurs},
 		{"another host's, tunnelled", tunnelled(fastCNP(t, sw, elsewhere)), nil, node.ReasonNotOurs},
@@ -295,7 +295,7 @@ func TestRefused(t *testing.T) {
 			p.Ext = wiretest.Hex(t, "1104 1e10 0000000000000000 0000000000000000"+
 				"1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
 		}).IP, nil, node.ReasonBroken},
-		{"too many options behind a Hop-by-Hop header", congested(t, func(p *rocev2.Packet) {
+		{"too many options after a Hop-by-Hop header", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
 			p.Ext = wiretest.Hex(t, "3c00 0104 00000000"+
 				"1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
@@ -312,7 +312,7 @@ func TestRefused(t *testing.T) {
 			return b
 		}(), nil, node.ReasonBroken},
 		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.ReasonUnknownOption},
-		{"cut after the BTH", fastCNP(t, sw, unknown)[:90], nil, node.ReasonICRC},
+		{"truncated after the BTH", fastCNP(t, sw, unknown)[:90], nil, node.ReasonICRC},
 		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ReasonICRC},
 		{"unknown flow", fastCNP(t, sw, unknown), nil, node.ReasonUnknownQP},
 		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(),

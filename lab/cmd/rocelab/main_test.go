@@ -67,7 +67,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, "incast", v.Traffic[0]["kind"])
 		want := wiretest.Must(scenario.Read([]byte(incast)))(t)
 		got := wiretest.Must(scenario.Read(v.Scenario))(t)
-		require.Equal(t, want, got, "what repeats the run")
+		require.Equal(t, want, got, "scenario that repeats the run")
 		require.Contains(t, v.Line, v.Variant+": ")
 		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
 	}

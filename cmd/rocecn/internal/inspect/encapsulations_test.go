@@ -43,10 +43,10 @@ func TestEncapsulations(t *testing.T) {
 		{"VLAN", macsToB + `81006064 0800` + write, flat{"kind": "data", "vlan": "100", "pcp": "3"}, "icrc ok"},
 		{"ICRC of zeros", macsToB + `0800` + strings.TrimSuffix(acknowledge, `66a12c99`) + `00000000`,
 			flat{"kind": "ack", "icrc.ok": "false"}, "icrc BAD"},
-		{"cut to 128 octets by a mirror", macsToB + `0800` + write[:len(write256)] + strings.Repeat("e8", 58),
+		{"truncated to 128 octets by a mirror", macsToB + `0800` + write[:len(write256)] + strings.Repeat("e8", 58),
 			flat{"kind": "data", "truncated": "true", "trimmed": "", "payload_len": "256", "RETH.dma_len": "256",
 				"icrc.ok": ""}, "truncated"},
-		{"cut within the RETH by a mirror", macsToB + `0800` + write[:strings.Index(write, "00001234")],
+		{"truncated in the RETH by a mirror", macsToB + `0800` + write[:strings.Index(write, "00001234")],
 			flat{"kind": "data", "truncated": "true", "bth.psn": "1000", "payload_len": "256", "RETH.type": ""},
 			"payload=256  truncated"},
 		{"trimmed", macsToB + `0800` + strings.Replace(write256, `456a013c`, `456a0038`, 1), flat{"kind": "data",
@@ -55,7 +55,7 @@ func TestEncapsulations(t *testing.T) {
 			strings.Repeat("00", 22) + macsToB + `0800` + write, flat{"kind": "data", "tunnels.0": "gre-8949",
 			"outer.0.kind": "gre-8949", "outer.0.dscp": "8", "outer.0.ecn": "0", "icrc.ok": "true"},
 			"in gre-8949 dscp=8"},
-		{"ERSPAN type I, cut to 128 octets", macsToB + `0800 45200098 00000000 042f61ad` + outerIP + `000088be` +
+		{"ERSPAN type I, truncated to 128 octets", macsToB + `0800 45200098 00000000 042f61ad` + outerIP + `000088be` +
 			macsToB + `0800` + write256 + strings.Repeat("e8", 58), flat{"kind": "data", "truncated": "true",
 			"tunnels.0": "erspan1"}, "in erspan1 dscp=8"},
 		{"Arista timestamp", macsToB + `d28b 0001 0020 810000004e20 0800` + write, flat{"kind": "data",

@@ -369,14 +369,14 @@ func TestOriginalLen(t *testing.T) {
 		{"IPv4, header alone", header(4, 20, 60), true, 60},
 		{"IPv4, no header", header(4, 19, 60), true, 19},
 		{"IPv4, shorter", header(4, 28, 25), true, 28},
-		{"IPv4, whole frame", header(4, 28, 60), false, 28},
+		{"IPv4, complete frame", header(4, 28, 60), false, 28},
 		{"IPv6", header(6, 48, 100), true, 140},
 		{"IPv6, header alone", header(6, 40, 100), true, 140},
 		{"IPv6, no header", header(6, 39, 100), true, 39},
 		{"IPv6, shorter", header(6, 48, 5), true, 48},
-		{"IPv6, whole frame", header(6, 48, 100), false, 48},
+		{"IPv6, complete frame", header(6, 48, 100), false, 48},
 		{"neither", header(5, 48, 100), true, 48},
-		{"neither, and no cut", header(5, 48, 100), false, 48},
+		{"neither, and not truncated", header(5, 48, 100), false, 48},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cause := &capture.Record{Data: make([]byte, 64), OrigLen: 64}

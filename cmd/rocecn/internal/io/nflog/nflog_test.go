@@ -72,7 +72,7 @@ func TestDecode(t *testing.T) {
 	}{
 		{"answer to a request", netlink.Message{Type: 0x401, Data: logMessage(t)}},
 		{"error", netlink.Message{Type: 2, Data: logMessage(t)}},
-		{"cut header", netlink.Message{Type: 0x400, Data: []byte{10, 0, 0}}},
+		{"truncated header", netlink.Message{Type: 0x400, Data: []byte{10, 0, 0}}},
 		{"no payload", netlink.Message{Type: 0x400,
 			Data: append([]byte{10, 0, 0, 7}, attribute(t, 12, "00000001")...)}},
 		{"both", netlink.Message{Type: 0x401, Data: []byte{10, 0, 0}}},

@@ -274,7 +274,7 @@ func TestOthers(t *testing.T) {
 		{"another queue pair", frameTo(t, Flow{far, 0x18}, bth.RCSendOnly, 200)},
 		{"another destination", frameTo(t, Flow{self, 0x17}, bth.RCSendOnly, 200)},
 		{"cut", frameTo(t, six, bth.RCSendOnly, 200)[:14+40+15]},
-		{"cut, IPv4", frameTo(t, four, bth.RCSendOnly, 200)[:14+20+15]},
+		{"truncated, IPv4", frameTo(t, four, bth.RCSendOnly, 200)[:14+20+15]},
 		{"TCP", changed(frameTo(t, six, bth.RCSendOnly, 200), 14+6, 6)},
 		{"TCP, IPv4", changed(frameTo(t, four, bth.RCSendOnly, 200), 14+9, 6)},
 		{"another port", changed(frameTo(t, six, bth.RCSendOnly, 200), 14+40+3, 0xB8)},
