@@ -1,6 +1,7 @@
 package netio
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -95,6 +96,38 @@ type rawSink struct {
 	v4, v6 *sender
 	device uint32 // its number, 0 without one
 	failed atomic.Uint64
+
+	// The source of the IPv6 packets so far. While all have the same, the socket is bound to it: the kernel then
+	// chooses routes by this source, and does not choose a source address for each packet.
+	source  [16]byte
+	binding binding
+}
+
+// A binding is the state of a socket that is bound to the source of its packets.
+type binding uint8
+
+const (
+	noPacket binding = iota // no packet yet
+	bound                   // all packets had the source
+	unbound                 // packets had several sources, or the kernel has rejected the source
+)
+
+// bindSource binds the IPv6 socket to the source of the first packet, and removes that when a packet has another one.
+func (r *rawSink) bindSource(packet []byte) (err error) {
+	source := [16]byte(packet[8:24])
+	if r.binding == unbound || r.binding == bound && source == r.source || r.v6.none != nil {
+		return nil
+	}
+	to := unix.SockaddrInet6{}
+	if r.binding == noPacket {
+		to.Addr, r.source, r.binding = source, source, bound
+	} else {
+		err, r.binding = r.v6.flush(), unbound // of packets with the source before
+	}
+	if unix.Bind(r.v6.fd, &to) != nil { // such as a link-local source
+		r.binding = unbound
+	}
+	return err
 }
 
 // OpenRaw returns a sink for IP packets with any source address, which the
@@ -127,6 +160,9 @@ func OpenRaw(device string) (Sink, error) {
 	if err == nil {
 		err = errors.Join(r.v4.setUp(unix.IPPROTO_IP, unix.IP_RECVERR, device),
 			r.v6.setUp(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, device))
+	}
+	if err == nil && r.v6.none == nil { // sources need not be addresses of this host
+		err = unix.SetsockoptInt(r.v6.fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
 	}
 	if err != nil {
 		r.Close()
@@ -166,7 +202,9 @@ func (r *rawSink) Send(packet []byte) error {
 		}
 		return err
 	case wire.IPv6:
+		failed := r.bindSource(packet)
 		to, err := r.v6.queuePacket(packet)
+		err = cmp.Or(err, failed)
 		if to != nil { // family 16, port 16, flow label 32, address, interface of a link-local one
 			ne.PutUint16(to, unix.AF_INET6)
 			copy(to[8:24], packet[24:40])

@@ -517,3 +517,60 @@ func (port9) Program(rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		bpf.RetConstant{Val: 0},
 	})
 }
+
+// While all packets have one source, the kernel routes by it. Packets of other sources, also unusable ones, are sent as
+// well, in their order.
+func TestRawSources(t *testing.T) {
+	a, b := pair(t)
+	in := on(t, b, func() (InterfaceSource, error) {
+		return OpenPackets(PacketConfig{Interface: "one", Direction: In})
+	})
+	from := func(source string) []byte {
+		packet, src := datagram(t, "2001:db8:1::b", 9, 1, 64, "six"), netip.MustParseAddr(source).As16()
+		copy(packet[8:], src[:])
+		return packet
+	}
+	const one, two, linkLocal = "2001:db8:1::77", "2001:db8:1::a", "fe80::77"
+	for _, c := range []struct {
+		name    string
+		sources []string
+		want    binding
+	}{
+		{"one source", []string{one, one}, bound}, {"one source of the host", []string{two, two}, bound},
+		{"two sources", []string{one, one, two, one, two}, unbound}, {"link-local", []string{linkLocal, one}, unbound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := on(t, a, func() (Sink, error) { return OpenRaw("") })
+			for range 2 {
+				for _, source := range c.sources {
+					require.NoError(t, out.Send(from(source)))
+				}
+				require.NoError(t, out.Flush())
+			}
+			require.Equal(t, c.want, out.(*rawSink).binding)
+			require.Zero(t, out.Failed())
+			p, _ := poll(t, in)
+			var got []string
+			for len(got) < 2*len(c.sources) {
+				_, batch, err := p.Next(wiretest.Timeout)
+				require.NoError(t, err)
+				require.NotEmpty(t, batch)
+				for i := range batch {
+					var d rocev2.Datagram
+					if d.Decode(batch[i].Data, batch[i].Options(), 9) == nil {
+						got = append(got, d.Src.String())
+					}
+				}
+			}
+			require.Equal(t, slices.Concat(c.sources, c.sources), got)
+		})
+	}
+
+	// Routes of the source: only packets of this one have a route to another network.
+	a.Run(t, "", "ip", "-6", "route", "add", "2001:db8:9::/64", "via", "2001:db8:1::b", "dev", "one", "table", "99")
+	a.Run(t, "", "ip", "-6", "rule", "add", "from", one, "lookup", "99")
+	out := on(t, a, func() (Sink, error) { return OpenRaw("") })
+	packet := datagram(t, "2001:db8:9::1", 9, 1, 64, "six")
+	require.NoError(t, out.Send(packet))
+	require.NoError(t, out.Flush())
+}

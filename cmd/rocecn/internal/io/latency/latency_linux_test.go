@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -57,6 +58,8 @@ type line struct {
 	raw          netio.Sink
 	back         *netio.Poll // packets that arrive at the sender
 	packet       []byte
+	port         string           // answers leave by this interface to neighbour; "": by the routes
+	neighbour    net.HardwareAddr // of port
 }
 
 func newLine(b *testing.B) *line {
@@ -196,7 +199,11 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 		if source, err = open(); err != nil {
 			return err
 		}
-		out, err = netio.OpenRaw("")
+		if l.port != "" {
+			out, err = netio.OpenPort(l.port, l.neighbour)
+		} else {
+			out, err = netio.OpenRaw("")
+		}
 		return err
 	})
 	defer source.Close()
@@ -210,7 +217,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error)
-	cpu := make(chan time.Duration) // of the thread, on request
+	cpu := make(chan cpuTime) // of the thread, on request
 	asked := make(chan struct{}, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -245,8 +252,10 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	})
 	asked <- struct{}{}
 	if n := answered() - were; n > 0 {
-		each := (<-cpu - began) / time.Duration(n)
-		b.ReportMetric(float64(each.Nanoseconds())/1000, "cpu-µs/answer")
+		now := <-cpu
+		user, kernel := now.user-began.user, now.kernel-began.kernel
+		b.ReportMetric(float64((user+kernel).Nanoseconds())/1000/float64(n), "cpu-µs/answer")
+		b.ReportMetric(100*float64(kernel)/float64(user+kernel), "kernel-%")
 		b.ReportMetric(float64(burst-int(n)), "lost")
 	}
 	stop()
@@ -255,13 +264,16 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}
 }
 
+// A cpuTime is the CPU time of a thread, outside and in the kernel.
+type cpuTime struct{ user, kernel time.Duration }
+
 // threadTime returns the CPU time of the calling thread.
-func threadTime() time.Duration {
+func threadTime() cpuTime {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
 		panic(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return cpuTime{time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())}
 }
 
 func BenchmarkAnswerKernel(b *testing.B) {
@@ -287,6 +299,21 @@ func BenchmarkAnswerQdisc(b *testing.B) {
 
 func BenchmarkAnswerPacket(b *testing.B) {
 	newLine(b).userSpace(b, func() (netio.Source, error) {
+		return netio.OpenPackets(netio.PacketConfig{Interface: "in", Direction: netio.In, SnapLength: 512})
+	})
+}
+
+// The answers leave by a sink of type packet.
+func BenchmarkAnswerPacketPort(b *testing.B) {
+	l := newLine(b)
+	l.sender.Do(b, func() error {
+		i, err := net.InterfaceByName("eth0")
+		if err == nil {
+			l.port, l.neighbour = "in", i.HardwareAddr
+		}
+		return err
+	})
+	l.userSpace(b, func() (netio.Source, error) {
 		return netio.OpenPackets(netio.PacketConfig{Interface: "in", Direction: netio.In, SnapLength: 512})
 	})
 }
