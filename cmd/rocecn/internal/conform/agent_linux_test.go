@@ -11,15 +11,19 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	agent "github.com/rocecn/rocecn/cmd/rocecn/internal/run"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 )
 
 const isAgent = "ROCECN_TEST_AGENT"
@@ -80,12 +84,23 @@ type bench struct{ tester, device *wiretest.Host }
 // which has no addresses in its kernel.
 func newBench(t *testing.T) bench {
 	t.Helper()
+	return newBenchWith(t, nil)
+}
+
+// newBenchWith is newBench with a host in the link of the senders that changes the packets of the device, if out is not
+// nil.
+func newBenchWith(t *testing.T, out *atomic.Pointer[changer]) bench {
+	t.Helper()
 	b := bench{wiretest.NewHost(t, "t"), wiretest.NewHost(t, "d")}
 	b.tester.Do(t, func() error {
 		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 	})
 	for i, name := range []string{"t0", "t1", "t2"} {
-		wiretest.Link(t, wiretest.End{Host: b.tester, Device: name}, wiretest.End{Host: b.device,
+		near := wiretest.End{Host: b.tester, Device: name}
+		if i == 0 && out != nil {
+			near = changeBetween(t, near, out)
+		}
+		wiretest.Link(t, near, wiretest.End{Host: b.device,
 			Device:    fmt.Sprintf("d%d", i),
 			Addresses: []string{fmt.Sprintf("2001:db8:%d::1/64", i+1), fmt.Sprintf("10.0.%d.1/24", i+1)}})
 	}
@@ -118,22 +133,6 @@ func (b bench) slow(t *testing.T) {
 		wiretest.NotInKernel(t, "CONFIG_NET_SCH_TBF", out)
 	}
 }
-
-// ports are the tables of the profile that describe the bench.
-const benchPorts = `
-[[port]]
-interface = "t0"
-side = "sender"
-address = "2001:db8:1::a"
-[[port]]
-interface = "t1"
-side = "receiver"
-address = "2001:db8:2::b"
-[[port]]
-interface = "t2"
-side = "control"
-address = "2001:db8:3::9"
-`
 
 // conform runs the suite on the bench, and returns the results by case and the exit status. tshark reads each capture.
 func (b bench) conform(t *testing.T, profile string, args ...string) (results map[string]result, status int) {
@@ -222,46 +221,9 @@ probe = "1h"
 marking = "elsewhere"
 `
 
-const switchProfile = `
-[device]
-name = "rocecn run"
-role = "switch"
-addresses = ["2001:db8:ffff::5", "2001:db8:1::1", "2001:db8:2::1", "2001:db8:3::1"]
-supports = ["option1", "option2", "fcn", "proxy", "ipv4", "ipv6", "ppfc-stop", "ppfc-resume", "ppfc-alarm",
-	"ppfc-hold", "levels", "icmpv6-learning"]
-[device.limits]
-per_flow = "20ms"
-total = 20_000
-[hosts]
-sender = ["2001:db8:a:1::/64", "2001:db8:a:2::/64", "2001:db8:a:3::/64", "2001:db8:a:4::/64", "10.10.0.0/16"]
-receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
-pe = ["2001:db8:a:5::1"]
-[congestion]
-by = "overload"
-rate = "20M"
-for = "1500ms"
-[time]
-case = "10s"
-settle = "250ms"
-` + benchPorts
-
-// notPassed fails the test for each result that neither passes nor is in allowed, with the reason for which it does not
-// apply.
-func notPassed(t *testing.T, results map[string]result, allowed map[string]string) {
-	t.Helper()
-	for id, r := range results {
-		reason, ok := allowed[id]
-		switch {
-		case ok && (r.Verdict != notApplicable || !strings.Contains(r.Seen, reason)):
-			t.Errorf("%s: %s, %s: want not_applicable, %s", id, r.Verdict, r.Seen, reason)
-		case !ok && r.Verdict != pass:
-			t.Errorf("%s: %s: expected %s, seen %s", id, r.Verdict, r.Expected, r.Seen)
-		}
-	}
-}
-
 // Each case of the switch passes with rocecn run in user space.
 func TestSwitchAgent(t *testing.T) {
+	wiretest.Once(t)
 	b := newBench(t)
 	b.slow(t)
 	startAgent(t, b.device, switchAgent)
@@ -274,6 +236,7 @@ func TestSwitchAgent(t *testing.T) {
 
 // Each case of the switch that is about Fast CNPs passes with rocecn run in the kernel, which also marks.
 func TestSwitchKernel(t *testing.T) {
+	wiretest.Once(t)
 	b := newBench(t)
 	b.slow(t)
 	config := strings.NewReplacer("tunnels = true\n", "", "sink = \"net\"\n", "mode = \"kernel\"\n",
@@ -300,16 +263,6 @@ func TestSwitchKernel(t *testing.T) {
 	require.Equal(t, 0, status)
 }
 
-// subjectProfile returns the profile of a device in memory for a bench, where the device has other addresses.
-func subjectProfile(name string, replace ...string) string {
-	for _, s := range subjects {
-		if s.name == name {
-			return strings.NewReplacer(replace...).Replace(s.profile)
-		}
-	}
-	return ""
-}
-
 // The inputs and outputs of roles in the tests.
 const (
 	accessSource = `
@@ -331,6 +284,7 @@ type = "raw"
 )
 
 func TestReceiverAgent(t *testing.T) {
+	wiretest.Once(t)
 	b := newBench(t)
 	startAgent(t, b.device, accessSource+rawSink+`
 [role.receiver]
@@ -350,6 +304,7 @@ address = "2001:db8:1::a"`)
 }
 
 func TestProxyAgent(t *testing.T) {
+	wiretest.Once(t)
 	b := newBench(t)
 	startAgent(t, b.device, `
 [source.traffic]
@@ -375,6 +330,7 @@ rate_out = { per_second = 200, burst = 10 }
 
 // The kernel must not forward the packets that the agent puts into the tunnel.
 func TestIngressAgent(t *testing.T) {
+	wiretest.Once(t)
 	b := newBench(t)
 	b.device.Run(t, `route replace blackhole 2001:db8:f::/48
 route add 2001:db8:e::/48 via 2001:db8:2::b
@@ -413,4 +369,154 @@ interfaces = ["d1"]
 	"2001:db8:3::1"`))
 	notPassed(t, results, map[string]string{"F42.1": ""})
 	require.Equal(t, 0, status)
+}
+
+// A changer returns the frames that arrive in place of one of the device.
+type changer func(r *memoryRig, port int, frame []byte) []arrival
+
+// changeBetween joins an end to another one, which it returns, by a host that forwards frames and changes those from
+// the
+// returned end.
+func changeBetween(t *testing.T, near wiretest.End, out *atomic.Pointer[changer]) wiretest.End {
+	t.Helper()
+	h := wiretest.NewHost(t, "m")
+	h.Do(t, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	})
+	wiretest.Link(t, near, wiretest.End{Host: h, Device: "m0"})
+	go forwardChanged(t, h, out)
+	return wiretest.End{Host: h, Device: "m1"}
+}
+
+// forwardChanged forwards between m0 and m1 until the test ends.
+func forwardChanged(t *testing.T, h *wiretest.Host, out *atomic.Pointer[changer]) {
+	var sources []netio.Source
+	var sinks []netio.Sink
+	for _, name := range []string{"m0", "m1"} {
+		for t.Context().Err() == nil {
+			err := h.Try(func() error {
+				in, err := netio.OpenPackets(netio.PacketConfig{Interface: name, Direction: netio.In})
+				if err != nil {
+					return err
+				}
+				sink, err := netio.OpenPort(name, nil)
+				sources, sinks = append(sources, in), append(sinks, sink)
+				return err
+			})
+			if err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if len(sources) < 2 {
+		return
+	}
+	poll, err := netio.NewPoll(t.Context(), sources...)
+	if err != nil {
+		return
+	}
+	defer poll.Close()
+	for t.Context().Err() == nil {
+		source, packets, _ := poll.Next(100 * time.Millisecond)
+		for i := range packets {
+			frame := slices.Clone(packets[i].Data)
+			list := []arrival{{frame: frame}}
+			if change := out.Load(); source == 1 && change != nil {
+				list = (*change)(nil, 0, frame)
+			}
+			for _, a := range list {
+				sinks[1-source].Send(a.frame)
+			}
+			sinks[1-source].Flush()
+		}
+	}
+}
+
+// The agent with a host between it and the tester that changes its packets: each fault is caught, as in memory.
+func TestChangedAgent(t *testing.T) {
+	wiretest.Once(t)
+	var out atomic.Pointer[changer]
+	b := newBenchWith(t, &out)
+	b.slow(t)
+	startAgent(t, b.device, switchAgent)
+	tried := 0
+	for _, f := range plantedFaults() {
+		if f.subject != "switch" || f.out == nil || f.in != nil || f.profile != nil || f.config != nil ||
+			!slices.Contains([]string{"F07.1", "F07.2", "F18.1", "F19.1", "F23.1", "F24.1", "F26.1", "F27.1", "F28.1",
+				"F29.1",
+				"F33.1", "F44.1", "B02.1", "X05.1", "X11.1", "X12.1", "X13.1"}, f.caught) {
+			continue
+		}
+		tried++
+		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			change := changer(f.out)
+			out.Store(&change)
+			defer out.Store(nil)
+			results, status := b.conform(t, switchProfile, "-case", f.caught)
+			require.Equal(t, fail, results[f.caught].Verdict, results[f.caught].Seen)
+			require.Equal(t, 3, status)
+		})
+	}
+	require.Greater(t, tried, 15)
+}
+
+// A host that obeys notifications and sends on a real interface passes the cases of the sender. The machine may be so
+// busy that a measurement is unclear, but no MUST fails.
+func TestSenderOnNetwork(t *testing.T) {
+	wiretest.Once(t)
+	b := bench{wiretest.NewHost(t, "t"), wiretest.NewHost(t, "d")}
+	b.tester.Do(t, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	})
+	wiretest.Link(t, wiretest.End{Host: b.tester, Device: "t0"}, wiretest.End{Host: b.device, Device: "d0",
+		Addresses: []string{"2001:db8:c::1/64", "2001:db8:d::1/64"}})
+	for _, h := range []*wiretest.Host{b.tester, b.device} {
+		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	var in netio.Source
+	var sink netio.Sink
+	b.device.Do(t, func() (err error) {
+		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "d0", Direction: netio.In})
+		if err == nil {
+			sink, err = netio.OpenPort("d0", nil)
+		}
+		return err
+	})
+	m := newSenderModel(t, senderConfig)
+	m.(*hostModel).kernel = true
+	ctx, cancel := context.WithCancel(t.Context())
+	poll := wiretest.Must(netio.NewPoll(ctx, in))(t)
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		r := &memoryRig{deliver: func(_ int, frame []byte) { sink.Send(frame) }}
+		for ctx.Err() == nil {
+			_, packets, _ := poll.Next(time.Millisecond)
+			r.clock = time.Now()
+			for i := range packets {
+				m.receive(r, 0, slices.Clone(packets[i].Data))
+			}
+			m.advance(r)
+			sink.Flush()
+		}
+	}()
+	defer func() {
+		cancel()
+		<-done
+		poll.Close()
+		in.Close()
+		sink.Close()
+	}()
+	results, _ := b.conform(t, subjectProfile("sender"))
+	passed := 0
+	for id, r := range results {
+		if r.Verdict == pass {
+			passed++
+		}
+		if r.Verdict == fail && r.Level == must {
+			t.Errorf("%s: expected %s, seen %s", id, r.Expected, r.Seen)
+		}
+	}
+	require.Greater(t, passed, 20)
 }

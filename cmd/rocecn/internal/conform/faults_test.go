@@ -1047,6 +1047,7 @@ var printMatrix = flag.Bool("matrix", false, "write the matrix of faults in docs
 // Each fault is caught by the case that names its requirement, and no other MUST case fails but those that the fault
 // concerns as well. docs/conform.md has the matrix.
 func TestPlantedFaults(t *testing.T) {
+	wiretest.Once(t)
 	var matrix strings.Builder
 	matrix.WriteString("| device | fault | caught by | also fails |\n|---|---|---|---|\n")
 	names := map[string]bool{}
@@ -1061,6 +1062,9 @@ func TestPlantedFaults(t *testing.T) {
 			others := slices.DeleteFunc(slices.Clone(failing), func(id string) bool { return id == f.caught })
 			fmt.Fprintf(&matrix, "| %s | %s | %s | %s |\n", f.subject, f.name, f.caught, strings.Join(others, ", "))
 		})
+	}
+	if strings.Count(matrix.String(), "\n") != len(all)+2 {
+		return // only some of them have run
 	}
 	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "conform.md")
 	text := string(wiretest.Must(os.ReadFile(file))(t))

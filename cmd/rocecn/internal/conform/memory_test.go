@@ -163,3 +163,67 @@ func TestInMemory(t *testing.T) {
 		})
 	}
 }
+
+// benchPorts are the tables of the profile that describe the bench.
+const benchPorts = `
+[[port]]
+interface = "t0"
+side = "sender"
+address = "2001:db8:1::a"
+[[port]]
+interface = "t1"
+side = "receiver"
+address = "2001:db8:2::b"
+[[port]]
+interface = "t2"
+side = "control"
+address = "2001:db8:3::9"
+`
+
+const switchProfile = `
+[device]
+name = "rocecn run"
+role = "switch"
+addresses = ["2001:db8:ffff::5", "2001:db8:1::1", "2001:db8:2::1", "2001:db8:3::1"]
+supports = ["option1", "option2", "fcn", "proxy", "ipv4", "ipv6", "ppfc-stop", "ppfc-resume", "ppfc-alarm",
+	"ppfc-hold", "levels", "icmpv6-learning"]
+[device.limits]
+per_flow = "20ms"
+total = 20_000
+[hosts]
+sender = ["2001:db8:a:1::/64", "2001:db8:a:2::/64", "2001:db8:a:3::/64", "2001:db8:a:4::/64", "10.10.0.0/16"]
+receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
+pe = ["2001:db8:a:5::1"]
+[congestion]
+by = "overload"
+rate = "20M"
+for = "1500ms"
+[time]
+case = "10s"
+settle = "250ms"
+` + benchPorts
+
+// notPassed fails the test for each result that neither passes nor is in allowed, with the reason for which it does not
+// apply.
+func notPassed(t *testing.T, results map[string]result, allowed map[string]string) {
+	t.Helper()
+	for id, r := range results {
+		reason, ok := allowed[id]
+		switch {
+		case ok && (r.Verdict != notApplicable || !strings.Contains(r.Seen, reason)):
+			t.Errorf("%s: %s, %s: want not_applicable, %s", id, r.Verdict, r.Seen, reason)
+		case !ok && r.Verdict != pass:
+			t.Errorf("%s: %s: expected %s, seen %s", id, r.Verdict, r.Expected, r.Seen)
+		}
+	}
+}
+
+// subjectProfile returns the profile of a device in memory for a bench, where the device has other addresses.
+func subjectProfile(name string, replace ...string) string {
+	for _, s := range subjects {
+		if s.name == name {
+			return strings.NewReplacer(replace...).Replace(s.profile)
+		}
+	}
+	return ""
+}

@@ -288,6 +288,9 @@ func (x *trial) target(make maker) (f ownFlow, m *notice, rates map[ownFlow]floa
 	}
 	for _, f := range all {
 		if m := make(x, last[f]); m != nil {
+			for other, rate := range x.lowest(rates) { // the usual variation
+				rates[other] = rate
+			}
 			return f, m, rates, nil
 		}
 	}
@@ -295,6 +298,22 @@ func (x *trial) target(make maker) (f ownFlow, m *notice, rates map[ownFlow]floa
 		"the device, and an address of the port")
 	return f, nil, nil, &missing
 }
+
+// lowest returns the lowest rates of the flows in some windows, as rateAfter measures them.
+func (x *trial) lowest(rates map[ownFlow]float64) map[ownFlow]float64 {
+	low := maps.Clone(rates)
+	for range 3 {
+		now, _ := x.measure(x.window() / 2)
+		for f := range low {
+			low[f] = min(low[f], now[f])
+		}
+	}
+	return low
+}
+
+// tries is the number of times that a flow has to slow down or to stop without a reason until a case fails: a host may
+// be late for other reasons.
+const tries = 3
 
 // slowed is the largest part of the rate before that counts as slower.
 const slowed = 0.8
@@ -338,8 +357,15 @@ func keeps(make maker, change func(m *notice), valid maker) func(x *trial) outco
 			return *o
 		}
 		change(m)
-		if after := x.rateAfter(f, m, rates[f]); after < slowed*rates[f] {
-			return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after, rates[f])
+		for try := 1; ; try++ {
+			after := x.rateAfter(f, m, rates[f])
+			if after >= slowed*rates[f] {
+				break
+			}
+			if try == tries {
+				return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after, rates[f])
+			}
+			x.wait(2*x.window(), func() bool { return false }) // to recover
 		}
 		control := valid(x, m.about)
 		if control == nil {
@@ -361,7 +387,10 @@ func sparesOthers(make maker) func(x *trial) outcome {
 		}
 		for other, before := range rates {
 			if other != f && before > rates[f]/4 {
-				after := x.rateAfter(other, m, before)
+				after := 0.
+				for try := 0; try < tries && after < slowed*before; try++ {
+					after = x.rateAfter(other, m, before)
+				}
 				if after < slowed*before {
 					return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after, before)
 				}
@@ -504,7 +533,11 @@ func (x *trial) stopped(make maker, change func(m *notice)) (f ownFlow, m *notic
 	if o != nil {
 		return f, nil, 0, o
 	}
-	if usual := x.gapAfter(f, nil, 200*time.Millisecond); usual > stopTime/3 {
+	usual := time.Hour
+	for range tries {
+		usual = min(usual, x.gapAfter(f, nil, 200*time.Millisecond))
+	}
+	if usual > stopTime/3 {
 		o := unclear("gaps of %v without a stop: the flow is too slow or too bursty", usual)
 		return f, nil, 0, &o
 	}
@@ -535,6 +568,11 @@ func flows(make maker, change func(m *notice)) func(x *trial) outcome {
 		if o != nil {
 			return *o
 		}
+		for range tries - 1 {
+			if gap >= stopTime/2 {
+				gap = x.gapAfter(f, m, 200*time.Millisecond)
+			}
+		}
 		if gap >= stopTime/2 {
 			return failed(nil, x.c.expected, "no packet for %v", gap)
 		}
@@ -548,9 +586,14 @@ func flows(make maker, change func(m *notice)) func(x *trial) outcome {
 // flowsAlways is the body of a case about notices that a device does not support.
 func flowsAlways(make maker) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		_, _, gap, o := x.stopped(make, nil)
+		f, m, gap, o := x.stopped(make, nil)
 		if o != nil {
 			return *o
+		}
+		for range tries - 1 {
+			if gap >= stopTime/2 {
+				gap = x.gapAfter(f, m, 200*time.Millisecond)
+			}
 		}
 		if gap >= stopTime/2 {
 			return failed(nil, x.c.expected, "no packet for %v", gap)
@@ -561,9 +604,14 @@ func flowsAlways(make maker) func(x *trial) outcome {
 
 // lasts: a stop of a third of the usual time gives a shorter gap.
 func lasts(x *trial) outcome {
-	_, _, gap, o := x.stopped(stopOf, nil)
+	f, m, gap, o := x.stopped(stopOf, nil)
 	if o != nil {
 		return *o
+	}
+	for range tries - 1 {
+		if gap > stopTime*2 { // late for another reason
+			gap = x.gapAfter(f, m, 300*time.Millisecond)
+		}
 	}
 	if gap < stopTime*8/10 || gap > stopTime*2 {
 		return failed(nil, fmt.Sprintf("no packet for %v", stopTime), "no packet for %v", gap)
@@ -593,15 +641,18 @@ func resumesEarly(x *trial) outcome {
 	if gap < stopTime/2 {
 		return unclear("the flow does not stop")
 	}
-	begin := x.rig.now()
-	x.deliver(m)
-	x.wait(stopTime/6, func() bool { return false })
 	resume := *m
 	resume.payload = ppfcAfterBTH(m.about.dst, 1, 1, 0)
-	x.deliver(&resume)
-	if early := x.gapAfter(f, nil, 200*time.Millisecond); early > stopTime/2 {
+	early := time.Hour
+	for try := 0; try < tries && early > stopTime/2; try++ {
+		x.deliver(m)
+		x.wait(stopTime/6, func() bool { return false })
+		x.deliver(&resume)
+		early = x.gapAfter(f, nil, 200*time.Millisecond)
+	}
+	if early > stopTime/2 {
 		return failed(nil, fmt.Sprintf("packets soon after the resume, %v after the stop", stopTime/6),
 			"no packet for %v", early)
 	}
-	return passed("packets %v after the stop", x.rig.now().Sub(begin)-200*time.Millisecond)
+	return passed("no gap above %v after the resume", early)
 }

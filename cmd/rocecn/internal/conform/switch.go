@@ -30,12 +30,28 @@ func (x *trial) checkAll(k kind, streams []*stream, c check) outcome {
 	if len(list) == 0 {
 		return unclear("no %s arrived", k)
 	}
+	o := passed("%d of kind %s", len(list), k)
+	o.frame, o.about = list[0], x.packetOf(match(list[0], streams))
 	for _, n := range list {
-		if expected, got := c(x, n, match(n, streams)); expected != "" {
-			return failed(n, expected, "%s", got)
+		s := match(n, streams)
+		if expected, got := c(x, n, s); expected != "" {
+			o = failed(n, expected, "%s", got)
+			o.about = x.packetOf(s)
+			break
 		}
 	}
-	return passed("%d of kind %s", len(list), k)
+	return o
+}
+
+// packetOf returns the first kept packet of a stream, or nil.
+func (x *trial) packetOf(s *stream) *seen {
+	i := slices.IndexFunc(x.frames, func(n *seen) bool {
+		return n.sent && n.packet != nil && n.innermost().destinationQP() == s.destQP && n.innermost().src == s.src
+	})
+	if i < 0 {
+		return nil
+	}
+	return x.frames[i]
 }
 
 // about returns the notifications of a kind that concern one of the streams best.
