@@ -107,6 +107,9 @@ func TestFindingsAgree(t *testing.T) {
 				require.Contains(t, text, v.Text)
 				require.Contains(t, html, template.HTMLEscapeString(v.Text))
 				require.Contains(t, screen, "verdict: "+v.Cause)
+				if v.Party == "" && len(v.Suspects) > 0 {
+					require.Contains(t, screen, "verdict: "+v.Cause+": perhaps "+v.Suspects[0])
+				}
 				want[causeName(causeOf(t, v.Cause))]++
 			}
 			for _, c := range triage.Causes() {

@@ -61,8 +61,7 @@ func (q *question) decideByFindings(s *flows.Snapshot, all []triage.Verdict, cau
 var (
 	lossCauses = []triage.Cause{triage.CauseOtherDSCP, triage.CauseStorm, triage.CauseMTU, triage.CausePathDown,
 		triage.CauseGaveUp, triage.CauseDiscarded, triage.CauseTrimmed, triage.CauseLost, triage.CauseTimedOut,
-		triage.CauseReordered,
-		triage.CauseNotCaptured}
+		triage.CauseReordered, triage.CauseCorrupt, triage.CauseRetransmitted, triage.CauseNotCaptured}
 	congestionCauses = []triage.Cause{triage.CauseIncast, triage.CauseOnePath, triage.CauseTrimmed,
 		triage.CauseNotECNCapable, triage.CauseCNPMissing, triage.CauseCNPUnheeded, triage.CauseCongested}
 	notificationCauses = []triage.Cause{triage.CauseWrongICRC, triage.CauseCNPMissing, triage.CauseCNPUnheeded,

@@ -105,6 +105,11 @@ func TestQuestionsAgreeWithFindings(t *testing.T) {
 	require.Equal(t, "CNP unheeded: either 10.0.0.1 or the path", all[2].Answer)
 	require.Equal(t, bad, all[2].Level)
 	require.Equal(t, "Nothing is missing", all[0].Answer, "no finding is about loss")
+	for _, c := range []triage.Cause{triage.CauseCorrupt, triage.CauseRetransmitted} {
+		all = answerQuestions(s, []triage.Verdict{{Cause: c, Text: "It was so."}},
+			func(rocev2.FlowKey) *flows.Series { return nil }, nil)
+		require.Equal(t, c.String(), all[0].Answer)
+	}
 }
 
 // The rates before and after the first CNP, if there is time for both.

@@ -194,13 +194,16 @@ func (w *watch) verdictLines() (lines []topLine) {
 	}
 	type finding struct {
 		cause triage.Cause
-		party string
+		party string // or the first suspect
 	}
 	var all []finding
 	flowsOf := map[finding]int{}
 	for i := range w.verdicts {
 		v := &w.verdicts[i]
 		f := finding{v.Cause, v.Party}
+		if v.Party == "" && len(v.Suspects) > 0 {
+			f.party = "perhaps " + v.Suspects[0]
+		}
 		if _, known := flowsOf[f]; !known {
 			all = append(all, f)
 		}
