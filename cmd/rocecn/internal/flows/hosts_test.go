@@ -184,6 +184,16 @@ func TestHostLine(t *testing.T) {
 `, out)
 }
 
+// In JSON, characters of a host's name that a terminal may interpret are escaped.
+func TestHostNameInJSON(t *testing.T) {
+	file := hostFile(t, observation("a\u009b31m\u202e", "21:37:20", receiver, `"b":1`, ``),
+		observation("a\u009b31m\u202e", "21:37:25", receiver, `"b":2`, ``))
+	capture := wiretest.Path(t, strings.Split(marked, "/")...)
+	status, out, stderr := run(t, nil, "-json", "-host", file, "-address", "10.9.9.9", capture)
+	require.Zero(t, status, stderr)
+	require.Contains(t, out, `"host":"a\u009b31m\u202e"`)
+}
+
 // A file may claim an address as often as it likes: that costs no more than so many ports.
 func TestTooManyPorts(t *testing.T) {
 	port := `{"device":"d","port":1,"addresses":["10.2.0.1"]}`
