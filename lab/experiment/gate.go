@@ -33,9 +33,9 @@ func isSteadyFigure(figure string) bool {
 	})
 }
 
-// agree reports whether the halves of a figure agree, one pair for each seed: the median of their differences is at
-// most 2 % of the median of the figure, or its bounds include 0.
-func agree(halves [][2]float64) bool {
+// halvesAgree reports whether the halves of a figure agree, one pair for each seed: the median of their differences is
+// at most 2 % of the median of the figure, or its bounds include 0.
+func halvesAgree(halves [][2]float64) bool {
 	var differences, middles []float64
 	for _, h := range halves {
 		differences = append(differences, h[1]-h[0])
@@ -63,7 +63,7 @@ func (r *Results) Steadiness(c *CaseText, v lab.Variant, figure string) Steadine
 	switch {
 	case len(halves) == 0:
 		return Unchecked
-	case agree(halves):
+	case halvesAgree(halves):
 		return InSteady
 	}
 	return NotSteady
@@ -102,7 +102,7 @@ func (c *Case) isSteady(runs []*Run) bool {
 		}
 	}
 	for _, halves := range all {
-		if !agree(halves) {
+		if !halvesAgree(halves) {
 			return false
 		}
 	}

@@ -36,9 +36,9 @@ func (c *Change) String() string {
 	if c.Percent {
 		unit = " %"
 	}
-	text := signed(c.Median) + unit
+	text := formatSigned(c.Median) + unit
 	if c.From != c.To {
-		text += " (" + scenario.Figure(round3(c.From)) + "…" + scenario.Figure(round3(c.To)) + ")"
+		text += " (" + scenario.Figure(roundDigits(c.From)) + "…" + scenario.Figure(roundDigits(c.To)) + ")"
 	}
 	if !c.Significant() {
 		text += " n.s."
@@ -46,17 +46,17 @@ func (c *Change) String() string {
 	return text
 }
 
-// signed returns a number with its sign.
-func signed(x float64) string {
-	text := scenario.Figure(round3(x))
+// formatSigned returns a number with its sign.
+func formatSigned(x float64) string {
+	text := scenario.Figure(roundDigits(x))
 	if x > 0 && text != "0" {
 		text = "+" + text
 	}
 	return text
 }
 
-// round3 returns a number with three digits, and no more than two after the point.
-func round3(x float64) float64 {
+// roundDigits returns a number with three digits, and no more than two after the point.
+func roundDigits(x float64) float64 {
 	if x == 0 {
 		return 0
 	}
@@ -64,9 +64,9 @@ func round3(x float64) float64 {
 	return math.Round(x/unit) * unit
 }
 
-// baseline returns the variant with which a variant of a case is compared, and reports whether there is one: HPCC for
-// the other variants of HPCC, otherwise CNP.
-func (c *CaseText) baseline(v lab.Variant) (than lab.Variant, ok bool) {
+// findBaseline returns the variant with which a variant of a case is compared, and reports whether there is one: HPCC
+// for the other variants of HPCC, otherwise CNP.
+func (c *CaseText) findBaseline(v lab.Variant) (than lab.Variant, ok bool) {
 	than = lab.CNP
 	if v.HPCC() && v != lab.HPCC {
 		than = lab.HPCC
@@ -79,7 +79,7 @@ func (c *CaseText) baseline(v lab.Variant) (than lab.Variant, ok bool) {
 func (r *Results) Changes(experiment, figure string) (all []Change) {
 	for _, c := range r.In(experiment) {
 		for _, v := range c.Variants {
-			if change, ok := r.change(c, v, figure); ok {
+			if change, ok := r.computeChange(c, v, figure); ok {
 				all = append(all, change)
 			}
 		}
@@ -88,7 +88,7 @@ func (r *Results) Changes(experiment, figure string) (all []Change) {
 	for i := range all {
 		tests = append(tests, all[i].P)
 	}
-	for i, p := range holm(tests) {
+	for i, p := range correctHolm(tests) {
 		all[i].AdjustedP, all[i].Comparisons = p, len(all)
 	}
 	return all
@@ -110,9 +110,9 @@ func (r *Results) Change(c *CaseText, v lab.Variant, figure string) (change Chan
 	return r.changes[id][i], true
 }
 
-// change is Change without the correction.
-func (r *Results) change(c *CaseText, v lab.Variant, figure string) (change Change, ok bool) {
-	than, ok := c.baseline(v)
+// computeChange is Change without the correction.
+func (r *Results) computeChange(c *CaseText, v lab.Variant, figure string) (change Change, ok bool) {
+	than, ok := c.findBaseline(v)
 	if !ok || r.Steadiness(c, v, figure) == NotSteady || r.Steadiness(c, than, figure) == NotSteady {
 		return change, false
 	}
@@ -183,9 +183,9 @@ func studentTail(t float64, n int) float64 {
 	return min(max(1-inside, 0), 1)
 }
 
-// holm returns the probabilities of several tests after Holm's correction ("A simple sequentially rejective multiple
-// test procedure", 1979). NaN is that of no test, and stays.
-func holm(tests []float64) []float64 {
+// correctHolm returns the probabilities of several tests after Holm's correction ("A simple sequentially rejective
+// multiple test procedure", 1979). NaN is that of no test, and stays.
+func correctHolm(tests []float64) []float64 {
 	adjusted := slices.Clone(tests)
 	var order []int
 	for i, p := range tests {

@@ -56,10 +56,10 @@ func TestHolm(t *testing.T) {
 		{"none", nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.InDeltaSlice(t, c.want, holm(c.give), 1e-12)
+			require.InDeltaSlice(t, c.want, correctHolm(c.give), 1e-12)
 		})
 	}
-	got := holm([]float64{0.02, math.NaN(), 0.01})
+	got := correctHolm([]float64{0.02, math.NaN(), 0.01})
 	require.InDelta(t, 0.02, got[0], 1e-12)
 	require.True(t, math.IsNaN(got[1]), "one seed is no test")
 	require.InDelta(t, 0.02, got[2], 1e-12)

@@ -152,7 +152,7 @@ func (r *Results) writeChanges(out *strings.Builder, e *Experiment, c *CaseText)
 	table := [][]string{{"by seed, median", ""}}
 	var variants []lab.Variant
 	for _, v := range c.Variants {
-		if than, ok := c.baseline(v); ok {
+		if than, ok := c.findBaseline(v); ok {
 			variants = append(variants, v)
 			table[0] = append(table[0], fmt.Sprintf("%v to %v", v, than))
 		}

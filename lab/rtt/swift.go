@@ -85,7 +85,7 @@ func (s *Swift) Acked(a *lab.Ack, now time.Time) {
 	} else if mayDecrease {
 		s.cwnd *= max(1-c.Beta*float64(a.RTT-target)/float64(a.RTT), 1-c.MaxMDF)
 	}
-	s.limit(was, now)
+	s.applyLimits(was, now)
 }
 
 // Lost implements [lab.Control].
@@ -94,11 +94,11 @@ func (s *Swift) Lost(_ uint64, now time.Time) {
 	if now.Sub(s.decreased) >= s.rtt {
 		s.cwnd *= 1 - s.cfg.MaxMDF
 	}
-	s.limit(was, now)
+	s.applyLimits(was, now)
 }
 
-// limit applies the limits of the window, and records the time of a decrease.
-func (s *Swift) limit(was float64, now time.Time) {
+// applyLimits applies the limits of the window, and records the time of a decrease.
+func (s *Swift) applyLimits(was float64, now time.Time) {
 	s.cwnd = min(max(s.cwnd, s.cfg.Min), s.cfg.Max)
 	if s.cwnd < was {
 		s.decreased = now

@@ -68,22 +68,22 @@ func (t *Timely) Acked(a *lab.Ack, _ time.Time) {
 	gradient := t.diff / float64(c.MinRTT)
 	switch {
 	case a.RTT < c.Low:
-		t.increase()
+		t.increaseRate()
 	case a.RTT > c.High:
-		t.decrease(1 - c.Beta*(1-float64(c.High)/float64(a.RTT)))
+		t.decreaseRate(1 - c.Beta*(1-float64(c.High)/float64(a.RTT)))
 	case c.Reference > 0: // the weight of the round trip rises from 0 to 1 with the gradient, from −1/4 to 1/4
 		weight := min(max(2*gradient+0.5, 0), 1)
-		t.decrease(1 - c.Beta*weight*(float64(a.RTT)/float64(c.Reference)-1))
+		t.decreaseRate(1 - c.Beta*weight*(float64(a.RTT)/float64(c.Reference)-1))
 		t.rate += float64(c.Delta) * (1 - weight)
 	case gradient <= 0:
-		t.increase()
+		t.increaseRate()
 	default:
-		t.decrease(max(1-c.Beta*gradient, 0))
+		t.decreaseRate(max(1-c.Beta*gradient, 0))
 	}
 	t.rate = min(max(t.rate, float64(c.Min)), float64(c.Line))
 }
 
-func (t *Timely) increase() {
+func (t *Timely) increaseRate() {
 	t.steps++
 	step := float64(t.cfg.Delta)
 	if t.steps > t.cfg.HAI {
@@ -92,7 +92,7 @@ func (t *Timely) increase() {
 	t.rate += step
 }
 
-func (t *Timely) decrease(factor float64) {
+func (t *Timely) decreaseRate(factor float64) {
 	t.steps = 0
 	t.rate *= factor
 }

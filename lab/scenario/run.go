@@ -268,7 +268,7 @@ func (r *run) runThrough(ctx context.Context, s *Scenario, step func(share float
 		}
 		w := r.startWindow()
 		err = n.Run(ctx, to, report) // the result has the time that was reached
-		w.end(r)
+		w.stopWindow(r)
 	}
 	r.endMeasuring(from)
 }

@@ -23,7 +23,7 @@ type window struct {
 	delivered []uint64     // octets of data, by flow
 }
 
-// startWindow starts a measurement. [window.end] ends it.
+// startWindow starts a measurement. [window.stopWindow] ends it.
 func (r *run) startWindow() *window {
 	w := &window{from: r.net.Sim.Now()}
 	for _, p := range r.ports {
@@ -37,7 +37,7 @@ func (r *run) startWindow() *window {
 	return w
 }
 
-func (w *window) end(r *run) {
+func (w *window) stopWindow(r *run) {
 	w.to = r.net.Sim.Now()
 	for i, p := range r.ports {
 		p.Stop()
@@ -51,8 +51,8 @@ func (w *window) end(r *run) {
 	}
 }
 
-// join returns one window for two that follow each other.
-func join(a, b *window) *window {
+// joinWindows returns one window for two that follow each other.
+func joinWindows(a, b *window) *window {
 	j := &window{from: a.from, to: b.to, delivered: append([]uint64(nil), b.delivered...)}
 	for i := range a.meters {
 		m := &lab.Meter{Queue: a.meters[i].Queue.Join(&b.meters[i].Queue)}
@@ -75,7 +75,7 @@ func (r *run) measureSteady(deepest int) {
 	case 1:
 		r.result.Steady = r.result.Halves[0]
 	case 2:
-		r.result.Steady = r.steadyOf(join(r.halves[0], r.halves[1]), deepest)
+		r.result.Steady = r.steadyOf(joinWindows(r.halves[0], r.halves[1]), deepest)
 	}
 }
 

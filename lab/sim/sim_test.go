@@ -266,3 +266,14 @@ func TestPart(t *testing.T) {
 	require.False(t, parts.Part(Millisecond, 0), "nothing is left until then")
 	require.True(t, parts.Part(2*Millisecond, 0))
 }
+
+// The earliest of four events is found at each place, by time, and at the same time by order.
+func TestLeastOfFour(t *testing.T) {
+	for place := range 4 {
+		for _, first := range []event{{at: 4, order: 9}, {at: 5, order: 1}, {at: 0, order: 1 << 63}} {
+			e := [4]event{{at: 5, order: 2}, {at: 5, order: 3}, {at: 6, order: 0}, {at: Never, order: 4}}
+			e[place] = first
+			require.Equal(t, place, leastOfFour(&e))
+		}
+	}
+}

@@ -24,7 +24,7 @@ func writeMessages(file string, results []scenario.Result) error {
 		for _, m := range r.Messages {
 			rows = append(rows, []string{
 				r.Variant.String(), fmt.Sprint(r.Seed), fmt.Sprint(m.From), fmt.Sprint(m.To), fmt.Sprint(m.Octets),
-				microseconds(m.Posted), microseconds(m.Took), microseconds(m.Alone),
+				formatMicroseconds(m.Posted), formatMicroseconds(m.Took), formatMicroseconds(m.Alone),
 				fmt.Sprintf("%.4g", float64(m.Took)/float64(m.Alone)),
 			})
 		}
@@ -46,7 +46,7 @@ func writeSeries(ctx context.Context, file string, s *scenario.Scenario) error {
 			}
 			for i := range run.Queue {
 				rows = append(rows, []string{
-					v.String(), fmt.Sprint(seed), microseconds(sim.Time(i+1) * every), run.Port,
+					v.String(), fmt.Sprint(seed), formatMicroseconds(sim.Time(i+1) * every), run.Port,
 					fmt.Sprint(run.Queue[i]), fmt.Sprintf("%.4g", run.Use[i]*100),
 					fmt.Sprintf("%.6g", run.Rate[i]/1e9), fmt.Sprint(run.Notice[i]),
 				})
@@ -56,8 +56,8 @@ func writeSeries(ctx context.Context, file string, s *scenario.Scenario) error {
 	return writeCSV(file, rows)
 }
 
-// microseconds returns a time in microseconds, with all its digits.
-func microseconds(t sim.Time) string { return fmt.Sprint(float64(t) / float64(sim.Microsecond)) }
+// formatMicroseconds returns a time in microseconds, with all its digits.
+func formatMicroseconds(t sim.Time) string { return fmt.Sprint(float64(t) / float64(sim.Microsecond)) }
 
 func writeCSV(file string, rows [][]string) error {
 	var text bytes.Buffer
