@@ -116,7 +116,7 @@ func containsRoCE(b []byte) bool {
 			return true
 		}
 		if i >= wire.IPv6Size {
-			if h := b[i-wire.IPv6Size:]; h[0]>>4 == 6 && h[6] == wire.ProtoUDP {
+			if h := b[i-wire.IPv6Size:]; wire.IsIPv6(h) && h[6] == wire.ProtoUDP {
 				return true
 			}
 		}
