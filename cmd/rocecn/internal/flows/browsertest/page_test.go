@@ -589,6 +589,7 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	light := colours()
 	require.Equal(t, "rgb(255, 255, 255)", light[0])
 	readable(t, ctx)
+	requireTicksApart(t, ctx)
 	picture(t, ctx, "flows-page.png")
 
 	screen(t, ctx, 1280, 1100, true)
@@ -612,6 +613,7 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	require.Equal(t, []string{"notable", "notable", "notable", "unknown", "unknown", "unknown"}, levels)
 	require.Less(t, read[float64](t, ctx,
 		`document.querySelector("#questions .notable").getBoundingClientRect().bottom`), 844.)
+	requireTicksApart(t, ctx)
 	picture(t, ctx, "flows-page-phone.png")
 
 	// Paper is light and has the complete table, independent of the screen.
@@ -630,6 +632,26 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	require.True(t, bytes.HasPrefix(pdf, []byte("%PDF")))
 	require.Equal(t, 3, read[int](t, ctx, `document.querySelectorAll("tr.open").length`), "the worst are open on paper")
 	require.Empty(t, c.complaints)
+}
+
+// requireTicksApart requires that the labels of the ticks of charts overlap neither one another nor a chart, and are on
+// the screen.
+func requireTicksApart(t *testing.T, ctx context.Context) {
+	t.Helper()
+	require.Empty(t, read[[]string](t, ctx, `(() => {
+		const boxes = selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
+			.map(e => ({ text: e.textContent, box: e.getBoundingClientRect() }));
+		const overlap = ({ box: a }, { box: b }) => a.left < b.right - 0.5 && b.left < a.right - 0.5 &&
+			a.top < b.bottom - 0.5 && b.top < a.bottom - 0.5;
+		const ticks = boxes(".tick"), plots = boxes(".lane .plot svg");
+		if (ticks.length < 6 || plots.length < 3) return ["only " + ticks.length + " ticks"];
+		const wrong = ticks.filter(e => e.box.left < 0).map(e => e.text + " is not on the screen");
+		ticks.forEach((a, i) => {
+			ticks.slice(i + 1).filter(b => overlap(a, b)).forEach(b => wrong.push(a.text + " and " + b.text));
+			plots.filter(b => overlap(a, b)).forEach(() => wrong.push(a.text + " and a chart"));
+		});
+		return wrong;
+	})()`))
 }
 
 // readable reports texts with a contrast to their background of less than 4.5 to 1, and buttons without a name.

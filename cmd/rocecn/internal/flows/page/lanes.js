@@ -39,13 +39,19 @@ function groupAt(series, time, many = columns.bar) {
   return groups(series.edges, view, many).find(([i, j]) => series.edges[i] <= time && time < series.edges[j]);
 }
 
+// tickLabel returns the label of a line at an axis. Its box moves from below the line at the top of the plot to above the
+// line at its bottom, so that it does not reach the labels of the next plot.
+function tickLabel(at, text) {
+  return element("span", { class: "tick", style: `top: ${at}%; transform: translateY(-${at}%)` }, text);
+}
+
 // tickMarks returns the lines at an axis with their labels.
 function tickMarks({ low = 0, top, write, entire }) {
   if (!(top > low)) return { lines: "", labels: [] };
   const at = ticks(low, top, entire ? Math.min(3, top - low) : 3).filter(n => n > low || n === 0);
   return {
     lines: at.map(n => `<path class="grid" d="M0 ${y(n - low, top - low)}H1000"/>`).join(""),
-    labels: at.map(n => element("span", { class: "tick", style: `top: ${y(n - low, top - low)}%` }, n ? write(n) : "0")),
+    labels: at.map(n => tickLabel(y(n - low, top - low), n ? write(n) : "0")),
   };
 }
 
