@@ -54,13 +54,13 @@ func (a *asks) remembered() []askRequest {
 	return a.ring[:min(a.n, maxAsked)]
 }
 
-// inOrder yields the stored requests, the oldest first.
+// inOrder yields the stored requests from the first one that is not done on, the oldest first.
 func (a *asks) inOrder() iter.Seq[*askRequest] {
 	return func(yield func(*askRequest) bool) {
 		if a == nil {
 			return
 		}
-		for i := a.n - min(a.n, maxAsked); i != a.n; i++ {
+		for i := a.head; i != a.n; i++ {
 			if !yield(&a.ring[i%maxAsked]) {
 				return
 			}
