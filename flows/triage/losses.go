@@ -117,6 +117,9 @@ func (v *view) describeLoss(all []*flows.Flow) Verdict {
 		parts = append(parts, formatCount(unjudged, "packet")+" did not arrive, and without answers it is unknown "+
 			"whether the network or the capture lost them")
 	}
+	if n := sumSigns(all, flows.SignRetransmitted, flows.SignReadRest).Count; len(parts) == 0 {
+		parts = append(parts, formatCountWas(n, "lost packet")+" retransmitted")
+	}
 	text := fmt.Sprintf("To %v, from %s on: %s.", all[0].Dst, formatStart(seen), strings.Join(parts, "; "))
 	cause, next := CauseLost, "Capture at a second point, and compare the two with -compare to see where packets "+
 		"are lost."

@@ -31,7 +31,7 @@ func Hex(t testing.TB, s string) []byte {
 }
 
 // separate are the folders of testdata that are modules of their own, so that importers do not download them.
-var separate = []string{"real", "tshark", "vectors"}
+var separate = []string{"encapsulations", "real", "tshark", "vectors"}
 
 // OwnPath returns the path of a file in the testdata folder of the tested package, if that folder is a module of its
 // own. The test is skipped if the folder is absent, as in a module from a proxy.
