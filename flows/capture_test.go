@@ -28,6 +28,7 @@ type simulation struct {
 	loss        float64 // share of requests that the network loses after the capture point
 	before      float64 // share that it loses before it
 	oneWay      bool
+	sameHosts   bool             // all connections are between the same two hosts
 	captured    func(i int) bool // reports whether packet i is captured; nil: all
 }
 
@@ -68,6 +69,9 @@ func (s *simulation) packetsOf() (all []Packet) {
 	keys := func(i int) (forth, back key) {
 		k := key{Src: mappedPrefix, Dst: mappedPrefix, QP: 0x200000 + uint32(i) | overIPv4}
 		k.Src[12], k.Dst[12], k.Src[15], k.Dst[15] = 10, 10, byte(i), 255
+		if s.sameHosts {
+			k.Src[15] = 1
+		}
 		return k, k.Reversed(0x100000 + uint32(i))
 	}
 	const message = 8
@@ -358,6 +362,63 @@ func TestClockSteps(t *testing.T) {
 			}
 			require.LessOrEqual(t, missed, rounds/4)
 		})
+	}
+}
+
+// In a sample, acknowledgements are matched with flows by the range of their PSNs. No pair is wrong.
+func TestSampledPairs(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		share     float64
+		sameHosts bool
+	}{
+		{"1 in 8", 1. / 8, false}, {"1 in 30", 1. / 30, false}, {"1 in 100", 1. / 100, false},
+		{"1 in 30, between two hosts", 1. / 30, true}, {"1 in 100, between two hosts", 1. / 100, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found, all := 0, 0
+			for seed := range uint64(wiretest.Rounds(6)) {
+				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 12)), packets: 40_000, connections: 5,
+					sameHosts: c.sameHosts}
+				keep := rand.New(rand.NewPCG(seed, 13))
+				s.captured = func(int) bool { return keep.Float64() < c.share }
+				got := s.run().Snapshot()
+				require.NotZero(t, got.Capture.Sampled)
+				for i := range got.Flows {
+					f := &got.Flows[i]
+					all++
+					if f.SrcQPFrom != 0 {
+						found++
+						require.Equal(t, f.DestQP-0x100000, f.SrcQP, "seed %d", seed)
+						require.Positive(t, f.ACKs)
+					}
+				}
+			}
+			require.Greater(t, found, all*9/10)
+		})
+	}
+}
+
+// Connections between the same hosts that use the same PSNs in a sample are no pairs.
+func TestSampledPairsAmbiguous(t *testing.T) {
+	s := newScript(t)
+	forth := [2]key{s.keyAB(), s.keyAB()}
+	forth[1].QP = 28 | overIPv4
+	back := [2]key{s.keyBA(), s.keyBA()}
+	back[1].QP = 27 | overIPv4
+	for i := range uint32(60) {
+		for c := range 2 {
+			s.now = s.now.Add(time.Millisecond)
+			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: forth[c], PSN: 100 + 37*i,
+				AckReq: true, Payload: 100}})
+			s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: back[c],
+				PSN: 110 + 37*i, Syndrome: 0x1F}})
+		}
+	}
+	got := s.Snapshot()
+	require.NotZero(t, got.Capture.Sampled)
+	for i := range got.Flows {
+		require.Zero(t, got.Flows[i].SrcQPFrom)
 	}
 }
 

@@ -21,6 +21,9 @@ type Snapshot struct {
 // links.
 func (t *Table) Snapshot() *Snapshot {
 	t.processWaiting()
+	if n := t.capture.sampling.oneIn(); n > 0 {
+		t.pairSampled(n)
+	}
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}
 	n := 0
 	for id := range t.streams.All() {
