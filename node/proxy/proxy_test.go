@@ -111,6 +111,38 @@ func TestCNP(t *testing.T) {
 	}
 }
 
+// READ responses are data: a message about one is answered like a message about a request. The proxy has learned the queue
+// pair of their sender from the READs of the other end.
+func TestResponses(t *testing.T) {
+	for _, op := range []bth.Opcode{bth.RCRDMAReadResponseFirst, bth.RCRDMAReadResponseMiddle,
+		bth.RCRDMAReadResponseLast, bth.RCRDMAReadResponseOnly} {
+		t.Run(op.String(), func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{MaxPairs: 64, MaxOpen: 64, MaxPending: 64})
+			p := newProxy(t, func(cfg *Config) { cfg.QPs = m })
+			observe := func(k rocev2.FlowKey, op bth.Opcode, psn uint32, payload int) {
+				var packet rocev2.Packet
+				require.NoError(t, packet.DecodeIP(congested(t, k, func(p *rocev2.Packet) {
+					p.BTH.Opcode, p.BTH.PSN, p.Payload = op, psn, make([]byte, payload)
+					p.BTH.RETH.DMALength = 1024
+				})))
+				m.Observe(&packet, 0, start)
+			}
+			back := rocev2.FlowKey{Src: flow6.Dst, Dst: flow6.Src, DestQP: 0x21} // from the receiver of the responses
+			for psn := range uint32(4) {
+				observe(back, bth.RCRDMAReadRequest, 100+psn, 0)
+				observe(flow6, bth.RCRDMAReadResponseOnly, 100+psn, 1024)
+			}
+			response := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.PSN = op, 104 })
+			out, a, reason := p.receiveMessage(nil, switch6, messageAbout(t, response), start)
+			require.Equal(t, node.NoReason, reason)
+			require.Equal(t, answered{Method: AnswerCNP, Flow: flow6, SrcQP: 0x21, Level: 3}, a)
+			got := decode(t, out)
+			require.Equal(t, sender6, got.Dst)
+			require.Equal(t, cnp.New(0x21, 0x8001), wiretest.Must(cnp.FromPacket(&got))(t))
+		})
+	}
+}
+
 func decode(t *testing.T, ip []byte) (p rocev2.Packet) {
 	t.Helper()
 	require.NoError(t, p.DecodeIP(ip))

@@ -56,6 +56,8 @@ func congested(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 
 func v4(p *rocev2.Packet) { p.Src, p.Dst = self4, dst4 }
 
+func readResponse(p *rocev2.Packet) { p.BTH.Opcode = bth.RCRDMAReadResponseFirst }
+
 // hops is a Hop-by-Hop header with a pre-allocated trace of one hop.
 const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
 
@@ -187,6 +189,14 @@ func TestAccepted(t *testing.T) {
 		{"CNP", receiverCNP(t, congested(t), 0x22),
 			event{Kind: message.KindCNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
 				Flow: rocev2.FlowKey{Src: self6}}},
+		{"Fast CNP about a READ response", fastCNP(t, sw, congested(t, readResponse)),
+			event{Kind: message.KindFastCNP, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+		{"CNP about a READ response", receiverCNP(t, congested(t, readResponse), 0x22),
+			event{Kind: message.KindCNP, From: dst6, Origin: fastcnp.OriginReceiver, SrcQP: 0x22, KnownQP: true,
+				Flow: rocev2.FlowKey{Src: self6}}},
+		{"PPFC about a READ response", pause(t, congested(t, readResponse), sw, stop, true),
+			event{Kind: message.KindPPFC, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6,
+				Pause: ppfc.Extension{Congested: dst6, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 		{"CNP over IPv4", receiverCNP(t, congested(t, v4), 0x23),
 			event{Kind: message.KindCNP, From: dst4, Origin: fastcnp.OriginReceiver, SrcQP: 0x23, KnownQP: true,
 				Flow: rocev2.FlowKey{Src: self4}}},
