@@ -409,8 +409,8 @@ func TestSampledPairsAmbiguous(t *testing.T) {
 	for i := range uint32(60) {
 		for c := range 2 {
 			s.now = s.now.Add(time.Millisecond)
-			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: forth[c], PSN: 100 + 37*i,
-				AckReq: true, Payload: 100}})
+			s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: forth[c],
+				PSN: 100 + 37*i, AckReq: true, Payload: 100}})
 			s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: back[c],
 				PSN: 110 + 37*i, Syndrome: 0x1F}})
 		}

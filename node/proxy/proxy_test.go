@@ -111,8 +111,8 @@ func TestCNP(t *testing.T) {
 	}
 }
 
-// READ responses are data: a message about one is answered like a message about a request. The proxy has learned the queue
-// pair of their sender from the READs of the other end.
+// READ responses are data: a message about one is answered like a message about a request. The proxy has learned the
+// queue pair of their sender from the READs of the other end.
 func TestResponses(t *testing.T) {
 	for _, op := range []bth.Opcode{bth.RCRDMAReadResponseFirst, bth.RCRDMAReadResponseMiddle,
 		bth.RCRDMAReadResponseLast, bth.RCRDMAReadResponseOnly} {
