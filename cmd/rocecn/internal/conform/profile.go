@@ -217,12 +217,31 @@ func (p *profile) checkDevice() error {
 	if d.Supports == nil {
 		d.Supports = &roleInfos[d.Role].supports
 	}
+	d.addImplied()
 	for i, s := range *d.Supports {
 		if !slices.Contains(abilities, s) {
 			return config.Wrong(config.Index("device.supports", i), "%q: want %s", s, strings.Join(abilities, ", "))
 		}
 	}
 	return nil
+}
+
+// addImplied completes supports, unless it is empty: a proxy and an ingress PE support their messages, and a list
+// without a family means IPv6.
+func (d *device) addImplied() {
+	list := *d.Supports
+	if len(list) == 0 {
+		return
+	}
+	for role, word := range map[string]string{"proxy": "proxy", "ingress": "fcn"} {
+		if d.Role == role && !slices.Contains(list, word) {
+			list = append(slices.Clone(list), word)
+		}
+	}
+	if !slices.Contains(list, "ipv4") && !slices.Contains(list, "ipv6") {
+		list = append(slices.Clone(list), "ipv6")
+	}
+	d.Supports = &list
 }
 
 func (p *profile) checkCodePoints() error {

@@ -85,6 +85,22 @@ func TestProfileErrors(t *testing.T) {
 	}
 }
 
+// supports is completed by the message of the role and by IPv6, unless it is empty.
+func TestImpliedAbilities(t *testing.T) {
+	for _, c := range []struct{ name, role, given, want string }{
+		{"proxy", "proxy", `["ipv4"]`, "ipv4 proxy"},
+		{"ingress", "ingress", `["fcn"]`, "fcn ipv6"},
+		{"switch", "switch", `["option1"]`, "option1 ipv6"},
+		{"off", "proxy", `[]`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := regexp.MustCompile(`(?m)^supports = .*$`).ReplaceAllString(reference(c.role), "supports = "+c.given)
+			p := wiretest.Must(readProfile([]byte(text), ""))(t)
+			require.Equal(t, c.want, strings.Join(*p.Device.Supports, " "))
+		})
+	}
+}
+
 // Arguments and profiles that are wrong give status 2, and nothing is opened.
 func TestMisuse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "profile.toml")
