@@ -382,7 +382,7 @@ var edits = []edit{
 	{triage.CauseCongested, (*editor).answeredMarks},
 	{triage.CauseRefused, (*editor).refuse},
 	{triage.CauseCorrupt, func(e *editor, t truth) []frame {
-		c := e.loadClean()
+		c := e.load(pickName(e, "real/nvme4.eth1", "real/write4-dup.eth0", "real/sR4-redect-q4.eth0"))
 		n, long := 2+e.IntN(12), 0
 		c.each(func(_ int, b []byte) bool {
 			if c.fromTo(b) && len(b) > 100 {
@@ -466,10 +466,9 @@ func (e *editor) marksOfMany(t truth) []frame {
 		c.answerMarks(func(_ int, b []byte) bool { return false }, 0)
 		out = merged(out, c.frames)
 	}
-	end := out[len(out)-1].at
-	var moments []time.Duration
+	var moments []time.Duration // in which packets are sent
 	for range 8 {
-		moments = append(moments, time.Duration(e.Float64()*float64(end)))
+		moments = append(moments, out[e.IntN(len(out))].at)
 	}
 	out = nil
 	for _, c := range all {
