@@ -198,9 +198,11 @@ func (x *trial) cause() *seen {
 	return x.frames[i]
 }
 
-// judge turns a pass into inconclusive if the device or the rig did not work as expected during the case.
+// judge turns a pass into inconclusive if the device or the rig did not work as expected during the case. If
+// the rig stopped, a failure without a frame as evidence is inconclusive, too.
 func (x *trial) judge(o outcome) outcome {
-	if o.verdict != pass && o.verdict != inconclusive {
+	stopped := x.ctx.Err() != nil || x.err != nil
+	if o.verdict != pass && o.verdict != inconclusive && !(o.verdict == fail && o.frame == nil && stopped) {
 		return o
 	}
 	if o.verdict == pass {
