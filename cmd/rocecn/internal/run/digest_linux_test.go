@@ -211,3 +211,28 @@ func TestSeenTables(t *testing.T) {
 	}
 	t.Fatal("the flow in use is not listed", fmt.Sprint(listed.flows.Listed))
 }
+
+// A reload keeps the counts of a role that stays, and logs those of a role that it removes.
+func TestDigestAfterReload(t *testing.T) {
+	s, a, output := logging(t, "")
+	apply := func(config string) {
+		f, err := parseFile([]byte(config))
+		require.NoError(t, err)
+		require.NoError(t, s.applyFile(f, nil))
+	}
+	at := time.Unix(1e9, 0)
+	a.runTimers(at, s)
+	for range 3 {
+		a.handleDecision(aboutFlow(node.ActionRefused, node.ReasonNotCapable, 1, 17), nil, false)
+	}
+	apply(string(s.file.octets) + "\n# a comment\n")
+	require.Same(t, a, s.actors[0])
+	require.Empty(t, output.String())
+	require.Equal(t, 1, a.seen.list().flows.Total)
+	apply(readConfig("status"))
+	lines := logLines(t, output)
+	require.Len(t, lines, 1)
+	require.EqualValues(t, 3, lines[0]["count"])
+	apply(readConfig("status"))
+	require.Empty(t, output.String())
+}
