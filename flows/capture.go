@@ -52,6 +52,32 @@ type captureState struct {
 	unread    map[unreadHeader]uint64
 	asked     bool // a request needs an answer
 	answered  bool // an answer was matched
+	// Addresses in each direction of requests of other shards, until an answer comes to one of them.
+	foreign map[key]bool
+}
+
+// maxForeign is the number of addresses in foreign.
+const maxForeign = 1 << 16
+
+// observeForeign records a request or answer of another shard, for Capture.OneWay, which is about all
+// hosts.
+func (c *captureState) observeForeign(p *Packet) {
+	if c.answered || !hasSequence(p.pkt.Opcode.Transport(), p.pkt.Flow.QP) {
+		return
+	}
+	if p.kind != requestKind {
+		if back := p.pkt.Flow.Reversed(0); c.foreign[back] {
+			c.answered, c.foreign = true, nil
+		}
+		return
+	}
+	c.asked = c.asked || p.pkt.AckReq || roles[p.pkt.Opcode].asks
+	if c.foreign == nil {
+		c.foreign = map[key]bool{}
+	}
+	if k := p.pkt.Flow.WithQP(0); len(c.foreign) < maxForeign {
+		c.foreign[k] = true
+	}
 }
 
 // countFrame counts the properties of a frame that few frames have.

@@ -146,6 +146,29 @@ func TestEvictedCounts(t *testing.T) {
 	require.Zero(t, s.Changes().Evicted.ResponsePSN)
 }
 
+// Each shard reports whether the whole capture has one direction only.
+func TestOneWayShards(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		made := traffic.Generate(3, traffic.Options{Connections: 6})
+		var d Decoder
+		var packets []Packet
+		for _, f := range made.Frames {
+			var p Packet
+			if d.Decode(&p, f.Data, rocev2.DecodeOptions{}); p.kind == requestKind && p.pkt.Flow.DestQP() > 1 ||
+				answers && p.kind == answerKind {
+				packets = append(packets, p)
+			}
+		}
+		for shard := range 7 {
+			table := New(Config{Shard: shard, Shards: 7})
+			for i := range packets {
+				table.Observe(&packets[i], uint64(i+1), time.Unix(1, int64(i)*1000))
+			}
+			require.Equal(t, !answers, table.Snapshot().Capture.OneWay, "shard %d", shard)
+		}
+	}
+}
+
 // The sum over all shards equals a single table.
 func TestShards(t *testing.T) {
 	for seed := range uint64(20) {

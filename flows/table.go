@@ -180,6 +180,7 @@ func (t *Table) observePacket(p *Packet, frame uint64, at int64) {
 			t.observeRequest(p, frame, at)
 		} else {
 			t.names.addFlow(&p.pkt.Flow)
+			t.capture.observeForeign(p)
 		}
 	case answerKind, cnpKind:
 		response := roles[p.pkt.Opcode].isResponse()
@@ -188,8 +189,11 @@ func (t *Table) observePacket(p *Packet, frame uint64, at int64) {
 		}
 		if t.ownsShard(&p.pkt.Flow) {
 			t.observeAnswer(p, frame, at)
-		} else if response {
-			t.names.addFlow(&p.pkt.Flow)
+		} else {
+			if response {
+				t.names.addFlow(&p.pkt.Flow)
+			}
+			t.capture.observeForeign(p)
 		}
 	case trimmedKind:
 		t.observeTrimmed(p, frame, at)
