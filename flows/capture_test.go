@@ -387,6 +387,7 @@ func TestSampledPairs(t *testing.T) {
 				for i := range got.Flows {
 					f := &got.Flows[i]
 					all++
+					require.EqualValues(t, bth.ComparePSN(f.PSN.Last, f.PSN.First)+1, f.Packets+f.PSN.Missing)
 					if f.SrcQPFrom != 0 {
 						found++
 						require.Equal(t, f.DestQP-0x100000, f.SrcQP, "seed %d", seed)

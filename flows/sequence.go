@@ -262,16 +262,21 @@ func (s *sequence) countsNow(h *history) PSN {
 			}
 		}
 	}
-	if s.cover.any {
-		// The last packets: acknowledged but not captured, without the slack of the last READ.
-		if d := bth.ComparePSN(s.cover.psn, bth.AddPSN(s.next, s.slack)); d >= 0 {
-			n := uint64(d) + 1
-			c.Gaps++
-			c.Missing += n
-			c.Unseen += n
-		}
+	if n := s.countTail(); n > 0 {
+		c.Gaps++
+		c.Missing += n
+		c.Unseen += n
 	}
 	return c
+}
+
+// countTail returns the number of the last PSNs that are acknowledged but not captured, without the slack of the
+// last READ.
+func (s *sequence) countTail() uint64 {
+	if !s.cover.any {
+		return 0
+	}
+	return uint64(max(bth.ComparePSN(s.cover.psn, bth.AddPSN(s.next, s.slack))+1, 0))
 }
 
 // countIncomplete returns the number of incomplete messages with a captured last packet.
