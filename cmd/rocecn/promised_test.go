@@ -161,7 +161,7 @@ var update = flag.Bool("update", false, "write the outputs in the documents agai
 // TestDocuments runs every console line that begins with $ in a shell in the root of the module, and compares its
 // output with the document.
 func TestDocuments(t *testing.T) {
-	root := filepath.Dir(wiretest.Path(t))
+	root := wiretest.Root(t)
 	self := wiretest.Must(os.Executable())(t)
 	bin := t.TempDir()
 	require.NoError(t, os.Symlink(self, filepath.Join(bin, "rocecn")))
@@ -232,7 +232,7 @@ func TestDocuments(t *testing.T) {
 
 // README.md names every command, and none that there is not.
 func TestDocumentsNameEveryCommand(t *testing.T) {
-	readme := string(octetsOf(t, filepath.Join(filepath.Dir(wiretest.Path(t)), "README.md")))
+	readme := string(octetsOf(t, filepath.Join(wiretest.Root(t), "README.md")))
 	for _, name := range commandNames() {
 		require.Contains(t, readme, "`rocecn "+name+"`")
 	}

@@ -72,6 +72,17 @@ func Path(t testing.TB, name ...string) string {
 	return path
 }
 
+// Root returns the folder of the repository, for tests of its documents. The test is skipped if the folder docs is
+// absent, as in a module from a proxy.
+func Root(t testing.TB) string {
+	t.Helper()
+	root := filepath.Dir(Path(t))
+	if _, err := os.Stat(filepath.Join(root, "docs")); err != nil {
+		Missing(t, "docs and packaging are only in a clone of the repository, not in the module")
+	}
+	return root
+}
+
 // Packet is one record of a capture.
 type Packet struct {
 	Number  int // from 1

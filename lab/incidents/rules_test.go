@@ -566,7 +566,7 @@ func confusion(counts map[[2]string]int) string {
 func requireDocumented(t *testing.T, name, text string) {
 	t.Helper()
 	begin, end := "<!-- table: "+name+" -->\n", "<!-- end of "+name+" -->\n"
-	path := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "triage.md")
+	path := filepath.Join(wiretest.Root(t), "docs", "triage.md")
 	doc := wiretest.Must(os.ReadFile(path))(t)
 	before, rest, ok := strings.Cut(string(doc), begin)
 	require.True(t, ok)

@@ -28,7 +28,7 @@ var untested = []struct{ rows, reason string }{
 // Each row of CONFORMANCE.md has a case, or its reason here and in docs/conform.md.
 func TestCoverage(t *testing.T) {
 	wiretest.Once(t)
-	root := filepath.Dir(wiretest.Path(t))
+	root := wiretest.Root(t)
 	table := string(wiretest.Must(os.ReadFile(filepath.Join(root, "CONFORMANCE.md")))(t))
 	document := string(wiretest.Must(os.ReadFile(filepath.Join(root, "docs", "conform.md")))(t))
 	rows := map[string]bool{}

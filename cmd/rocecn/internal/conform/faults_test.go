@@ -1066,7 +1066,7 @@ func TestPlantedFaults(t *testing.T) {
 	if strings.Count(matrix.String(), "\n") != len(all)+2 {
 		return // only some of them have run
 	}
-	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "conform.md")
+	file := filepath.Join(wiretest.Root(t), "docs", "conform.md")
 	text := string(wiretest.Must(os.ReadFile(file))(t))
 	begin := strings.Index(text, "| device | fault |")
 	require.Positive(t, begin, "docs/conform.md has no matrix")

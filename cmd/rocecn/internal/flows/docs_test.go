@@ -25,7 +25,7 @@ func TestDocumentation(t *testing.T) {
 
 // docs/flows.md describes each key of the JSON of -compare.
 func TestCompareKeysAreDocumented(t *testing.T) {
-	doc := wiretest.Must(os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "flows.md")))(t)
+	doc := wiretest.Must(os.ReadFile(filepath.Join(wiretest.Root(t), "docs", "flows.md")))(t)
 	_, section, found := strings.Cut(string(doc), "\n## Two capture points\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -45,7 +45,7 @@ func TestCompareKeysAreDocumented(t *testing.T) {
 
 func requireDocumented(t *testing.T, name string, blocks int) {
 	t.Helper()
-	root := filepath.Dir(wiretest.Path(t))
+	root := wiretest.Root(t)
 	doc := wiretest.Must(os.ReadFile(filepath.Join(root, "docs", name)))(t)
 	captures := t.TempDir()
 	write := func(name string, c *traffic.Capture) {

@@ -144,7 +144,7 @@ func TestEvery(t *testing.T) {
 // The documents list every key of every role, and no other ones: those of all roles in tool.md, the others on the page
 // of the role.
 func TestDocumentedKeys(t *testing.T) {
-	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
+	docs := filepath.Join(wiretest.Root(t), "docs")
 	read := func(name string) string {
 		octets := wiretest.Must(os.ReadFile(filepath.Join(docs, filepath.FromSlash(name))))(t)
 		return string(octets)

@@ -339,7 +339,7 @@ func startAs(t *testing.T, h *wiretest.Host, config string, command ...string) *
 
 // The unit allows the threads of a machine with 512 CPUs: a Go program that cannot start a thread dies.
 func TestTasksMax(t *testing.T) {
-	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "packaging", "rocecn.service"))
+	octets, err := os.ReadFile(filepath.Join(wiretest.Root(t), "packaging", "rocecn.service"))
 	require.NoError(t, err)
 	m := regexp.MustCompile(`(?m)^TasksMax=(\d+)$`).FindSubmatch(octets)
 	require.NotNil(t, m)

@@ -459,7 +459,7 @@ func TestReferenceHasAllKeys(t *testing.T) {
 
 // The configurations on the pages of the roles are valid, without warnings.
 func TestDocuments(t *testing.T) {
-	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
+	docs := filepath.Join(wiretest.Root(t), "docs")
 	var blocks [][][]byte
 	pages := wiretest.Must(filepath.Glob(filepath.Join(docs, "roles", "*.md")))(t)
 	for _, page := range pages {

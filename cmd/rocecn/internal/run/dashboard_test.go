@@ -133,7 +133,7 @@ func captured(t *testing.T) map[string][]string {
 func TestDashboard(t *testing.T) {
 	labels := exported(t)
 	maps.Copy(labels, captured(t))
-	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "packaging", "dashboard.json")
+	file := filepath.Join(wiretest.Root(t), "packaging", "dashboard.json")
 	octets := wiretest.Must(os.ReadFile(file))(t)
 	var d struct {
 		Templating struct {
@@ -224,7 +224,7 @@ func TestMetricsTable(t *testing.T) {
 		}
 		return all
 	}
-	page := string(octetsOf(t, filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md")))
+	page := string(octetsOf(t, filepath.Join(wiretest.Root(t), "docs", "running.md")))
 	_, table, found := strings.Cut(page, "| metric | |\n")
 	require.True(t, found)
 	has := names(string(prepared(t, "").formatMetrics()), `(?m)^# TYPE (\w+) `)

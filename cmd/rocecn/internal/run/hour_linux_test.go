@@ -52,7 +52,7 @@ func TestOperatorsHour(t *testing.T) {
 	shown := normalize(showStatus(t, agent))
 	agent.terminate(t)
 
-	page := string(wiretest.Must(os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md")))(t))
+	page := string(wiretest.Must(os.ReadFile(filepath.Join(wiretest.Root(t), "docs", "running.md")))(t))
 	_, page, ok := strings.Cut(page, "\n## Read a running agent\n")
 	require.True(t, ok)
 	_, block, ok := strings.Cut(page, "    $ rocecn status '[::1]:9479'\n")
