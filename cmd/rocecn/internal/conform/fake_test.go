@@ -355,7 +355,6 @@ func runInMemory(t testing.TB, profile string, m model, f *fault, ids []string, 
 
 // A fault is between the device and the tester.
 type fault struct {
-	name string
 	// in changes a frame to the device, or returns nil to drop it.
 	in func(r *memoryRig, port int, frame []byte) []byte
 	// out returns the frames that arrive in place of one of the device.
