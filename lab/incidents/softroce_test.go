@@ -221,14 +221,6 @@ func (c *real) add(at time.Duration, b []byte) {
 // sorted returns the frames in order of time.
 func (c *real) sorted() []frame { return merged(c.frames) }
 
-// speed divides all times.
-func (c *real) speed(by float64) *real {
-	for i := range c.frames {
-		c.frames[i].at = time.Duration(float64(c.frames[i].at) / by)
-	}
-	return c
-}
-
 // setECN sets the ECN field.
 func setECN(b []byte, ecn byte) {
 	if isV6(b) {

@@ -46,7 +46,6 @@ type QP struct {
 	lastCNP   time.Duration
 	waiting   map[uint32]bool
 	refusals  map[int]int
-	reads     int // READs without all responses
 	remaining int // responses to be sent
 }
 
