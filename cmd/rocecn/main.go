@@ -54,7 +54,7 @@ var commands = []command{
 	{"run", "play roles of the network on real interfaces, by a configuration file", agent.Run},
 	{"status", "print the state of a running agent: notified senders and flows, hosts that reject", agent.Status},
 	{"check", "report errors in a configuration of run, and the rights that it needs", agent.Check},
-	{"conform", "test a device of any maker against the drafts", conform.Run},
+	{"conform", "test a device of any vendor against the drafts", conform.Run},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},
 	{"send", "send an FCN or a proxy message over UDP", send.Run},
 	{"listen", "receive FCN or proxy messages over UDP and print them", listen.Run},

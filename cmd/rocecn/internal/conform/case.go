@@ -183,7 +183,7 @@ func (x *trial) runBody() outcome {
 func (x *trial) runRecovered() (o outcome) {
 	defer func() {
 		if e := recover(); e != nil {
-			o = unclear("the case has ended by an error of the tester: %v", e)
+			o = unclear("an error of the tester ended the case: %v", e)
 		}
 	}()
 	return x.c.run(x)

@@ -1,4 +1,4 @@
-// Package conform is `rocecn conform`: it tests a device of any maker against the drafts.
+// Package conform is `rocecn conform`: it tests a device of any vendor against the drafts.
 //
 //	rocecn conform -profile FILE [-role ROLE] [-case ID,…] [-json|-junit|-html FILE] [-capture DIR]
 //
@@ -22,6 +22,7 @@ import (
 
 const usage = `usage: rocecn conform -profile FILE [-case ID,…] [-json [FILE]] [-junit FILE] [-html FILE] [-capture DIR]
        rocecn conform -reference [-role ROLE]
+       rocecn conform -list [-role ROLE]
 Tests a device against the drafts. docs/conform.md shows how to connect it and how to read a failure.
 `
 
@@ -49,7 +50,7 @@ func runWith(ctx context.Context, args []string, stdout, stderr io.Writer,
 	flags.StringVar(&o.cases, "case", "",
 		"run only these `cases`: F12.1, or F12 for all of F12, separated by commas")
 	flags.BoolVar(&o.json, "json", false,
-		"print JSON lines, one for each case and one for all; a file may follow")
+		"print JSON lines, one for each case and one for all, or write them to the file that follows")
 	flags.StringVar(&o.junit, "junit", "", "also write the results as JUnit XML to this `file`")
 	flags.StringVar(&o.html, "html", "", "also write the results as a page of HTML to this `file`")
 	flags.StringVar(&o.captures, "capture", "", "write a capture of each case into this `folder`")

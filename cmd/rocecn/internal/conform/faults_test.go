@@ -268,7 +268,7 @@ func plantedFaults() []planted {
 				}
 				return p.ip
 			})},
-		{subject: "switch", name: "believes any rejection", caught: "F17.2", in: believesRejections()},
+		{subject: "switch", name: "accepts any rejection", caught: "F17.2", in: acceptAnyRejection()},
 		{subject: "switch", name: "source is ::1", caught: "F18.1",
 			out: rewrite(kindFastCNP, func(p *packet) { setAddress(p.ip[8:], "::1") })},
 		{subject: "switch", name: "source of another node", caught: "F18.1",
@@ -284,7 +284,7 @@ func plantedFaults() []planted {
 				h[1]++
 				return slices.Concat(h, []byte{0x1E, 6, 0, 0, 0, 0, 0, 0})
 			})},
-		{subject: "switch", name: "a Hop-by-Hop header more", caught: "F24.1",
+		{subject: "switch", name: "an additional Hop-by-Hop header", caught: "F24.1",
 			out: replace(kindFastCNP, func(p *packet) []byte {
 				return insertHeader(p.ip, protocolHopByHop, []byte{protocolOptions, 0, 1, 4, 0, 0, 0, 0})
 			})},
@@ -343,13 +343,13 @@ func plantedFaults() []planted {
 			profile: []string{"[time]", "[code_points]\nioam_namespaces = [7]\n[time]"}},
 		{subject: "switch", name: "no own record", caught: "F34.2", related: "F34.1",
 			config: []string{"own_record = { node_id = 77, hop_limit = 60, queue_depth = 1234 }\n", ""}},
-		{subject: "switch", name: "no pace", caught: "F37.1", related: "P38.1 W38.1",
+		{subject: "switch", name: "no interval", caught: "F37.1", related: "P38.1 W38.1",
 			config: []string{`per_flow = "20ms"`, ""}},
-		{subject: "switch", name: "pace of the node instead of each flow", caught: "F37.1",
-			out: paceOfNode(kindFastCNP)},
-		{subject: "switch", name: "no limit of all", caught: "F37.2", related: "F37.1 P38.1 W38.1",
+		{subject: "switch", name: "one interval for all flows", caught: "F37.1",
+			out: keepOneInterval(kindFastCNP)},
+		{subject: "switch", name: "no limit of the total rate", caught: "F37.2", related: "F37.1 P38.1 W38.1",
 			config: []string{`per_flow = "20ms"`, ""}, profile: []string{"total = 20_000", "total = 50"}},
-		{subject: "switch", name: "on, though it has to be off", caught: "F42.1", related: "F14.1",
+		{subject: "switch", name: "enabled, though it must be off", caught: "F42.1", related: "F14.1",
 			profile: []string{allAbilities, ""}},
 		{subject: "switch", name: "P_Key 0xffff", caught: "B02.1",
 			out: rewrite(kindFastCNP, func(p *packet) { p.bth[2], p.bth[3] = 0xFF, 0xFF })},
@@ -420,7 +420,7 @@ func plantedFaults() []planted {
 			out: rewrite(kindProxy, func(p *packet) { p.data[39] = 1 })},
 		{subject: "switch", name: "level of proxy messages constant", caught: "P22.1",
 			out: rewrite(kindProxy, func(p *packet) { p.data[37] = 3 << 5 })},
-		{subject: "switch", name: "congested packet cut to 64 octets", caught: "P23.1",
+		{subject: "switch", name: "congested packet truncated to 64 octets", caught: "P23.1",
 			out: replace(kindProxy, func(p *packet) []byte { return p.ip[:ipv6Size+udpSize+40+64] })},
 		{subject: "switch", name: "notifies proxy and sender", caught: "P27.1",
 			out: func(_ *memoryRig, port int, frame []byte) []arrival {
@@ -433,7 +433,7 @@ func plantedFaults() []planted {
 				return append(list, fastCNPTo(netip.AddrFrom16([16]byte(p.data)),
 					netip.AddrFrom16([16]byte(p.data[16:])), qp))
 			}},
-		{subject: "switch", name: "proxy messages without pace", caught: "P38.1", out: doubled(kindProxy)},
+		{subject: "switch", name: "proxy messages without interval", caught: "P38.1", out: doubled(kindProxy)},
 
 		{subject: "switch", name: "no FCN", caught: "W07.1", config: []string{`method = "fcn"`, `method = "none"`}},
 		{subject: "switch", name: "FCN about outer Not-ECT", caught: "W20.1", out: fcnAboutNotECT},
@@ -453,7 +453,7 @@ func plantedFaults() []planted {
 			out: rewrite(kindFCN, func(p *packet) { p.data[2] &^= 0x0E })},
 		{subject: "switch", name: "reserved bits of an FCN", caught: "W35.1",
 			out: rewrite(kindFCN, func(p *packet) { p.data[3] = 1 })},
-		{subject: "switch", name: "FCNs without pace", caught: "W38.1", out: doubled(kindFCN)},
+		{subject: "switch", name: "FCNs without interval", caught: "W38.1", out: doubled(kindFCN)},
 
 		{subject: "receiver", name: "no CNPs", caught: "F09.1", config: []string{"enabled = true", "enabled = false"}},
 		{subject: "receiver", name: "CNPs about ECT", caught: "F09.2", in: setECN(1, 2)},
@@ -470,12 +470,12 @@ func plantedFaults() []planted {
 				}
 				return insertHeader(p.ip, protocolHopByHop, []byte{protocolUDP, 0, 1, 4, 0, 0, 0, 0})
 			})},
-		{subject: "receiver", name: "no pace", caught: "B01.1", config: []string{`interval = "5ms"`, ""}},
-		{subject: "receiver", name: "pace of the host instead of each queue pair", caught: "B01.1",
-			out:     paceOfNode(kindCNP),
+		{subject: "receiver", name: "no interval", caught: "B01.1", config: []string{`interval = "5ms"`, ""}},
+		{subject: "receiver", name: "one interval for all queue pairs", caught: "B01.1",
+			out:     keepOneInterval(kindCNP),
 			related: "F07.1"},
 		{subject: "receiver", name: "answers CNPs", caught: "B05.1", in: answersCNPs},
-		{subject: "receiver", name: "on, though it has to be off", caught: "F42.1",
+		{subject: "receiver", name: "enabled, though it must be off", caught: "F42.1",
 			profile: []string{`role = "receiver"`, "role = \"receiver\"\nsupports = []"}},
 
 		{subject: "proxy", name: "no CNPs", caught: "P01.1", config: []string{`send = "cnp"`, `send = "none"`},
@@ -490,15 +490,15 @@ func plantedFaults() []planted {
 		{subject: "proxy", name: "answers about unknown flows", caught: "P08.3", in: onProxyMessage(func(data []byte) {
 			data[40+ipv6Size+udpSize+5] &^= 0x40
 		})},
-		{subject: "proxy", name: "any UDP port", caught: "P12.1", in: incoming(func(p *packet) []byte {
+		{subject: "proxy", name: "accepts any UDP port", caught: "P12.1", in: incoming(func(p *packet) []byte {
 			if p.dstPort == 1122 {
 				p.upper[2], p.upper[3] = 1022>>8, 1022&0xFF
 				binary.BigEndian.PutUint16(p.upper[6:], udpChecksum(p.src, p.dst, p.upper))
 			}
 			return p.ip
 		})},
-		{subject: "proxy", name: "believes a wrong checksum", caught: "P14.1", in: believesChecksums},
-		{subject: "proxy", name: "believes another five-tuple", caught: "P16.1", in: onProxyMessage(func(data []byte) {
+		{subject: "proxy", name: "accepts a wrong checksum", caught: "P14.1", in: repairChecksums},
+		{subject: "proxy", name: "accepts another five-tuple", caught: "P16.1", in: onProxyMessage(func(data []byte) {
 			copy(data[33:35], data[40+ipv6Size:])
 		})},
 		{subject: "proxy", name: "CNP on the side of the receiver", caught: "P19.2",
@@ -513,15 +513,15 @@ func plantedFaults() []planted {
 		{subject: "proxy", name: "no answers above level 4", caught: "P21.1", in: dropMessages(func(data []byte) bool {
 			return data[37]>>5 > 4
 		})},
-		{subject: "proxy", name: "answers strangers", caught: "P37.1", config: []string{nodeAccept,
+		{subject: "proxy", name: "answers any node", caught: "P37.1", config: []string{nodeAccept,
 			`accept = ["::/0"]`}},
-		{subject: "proxy", name: "no pace", caught: "P38.1", config: []string{`per_flow = "20ms"`, ""}},
-		{subject: "proxy", name: "no limit", caught: "P39.1", related: "P38.1",
+		{subject: "proxy", name: "no interval", caught: "P38.1", config: []string{`per_flow = "20ms"`, ""}},
+		{subject: "proxy", name: "no limit of the total rate", caught: "P39.1", related: "P38.1",
 			config:  []string{`per_flow = "20ms"`, "", "rate_out = { per_second = 200, burst = 10 }", ""},
 			profile: []string{"total = 200", "total = 20"}},
 		{subject: "proxy", name: "changes the payload", caught: "F03.1",
 			out: raw(kindData, func(p *packet) { p.bth[len(p.bth)-1] ^= 1 })},
-		{subject: "proxy", name: "on, though it has to be off", caught: "P43.1",
+		{subject: "proxy", name: "enabled, though it must be off", caught: "P43.1",
 			profile: []string{`supports = ["proxy", "ipv4", "ipv6"]`, "supports = []"}},
 
 		{subject: "ingress", name: "one label for all flows", caught: "W11.1", related: "W10.1 W11.2 W28.1",
@@ -571,27 +571,27 @@ func plantedFaults() []planted {
 			}
 			return data
 		})},
-		{subject: "ingress", name: "any length", caught: "W31.1",
+		{subject: "ingress", name: "accepts any length", caught: "W31.1",
 			in: onFCN(func(data []byte) []byte { return data[:4] })},
-		{subject: "ingress", name: "minds reserved bits", caught: "W35.1", in: onFCN(func(data []byte) []byte {
+		{subject: "ingress", name: "rejects set reserved bits", caught: "W35.1", in: onFCN(func(data []byte) []byte {
 			if data[3] != 0 {
 				return nil
 			}
 			return data
 		})},
-		{subject: "ingress", name: "believes a wrong checksum", caught: "P14.1",
-			in: believesChecksums},
-		{subject: "ingress", name: "any UDP port", caught: "W30.1", in: incoming(func(p *packet) []byte {
+		{subject: "ingress", name: "accepts a wrong checksum", caught: "P14.1",
+			in: repairChecksums},
+		{subject: "ingress", name: "accepts any UDP port", caught: "W30.1", in: incoming(func(p *packet) []byte {
 			if p.dstPort == 1121 {
 				p.upper[2], p.upper[3] = 1021>>8, 1021&0xFF
 				binary.BigEndian.PutUint16(p.upper[6:], udpChecksum(p.src, p.dst, p.upper))
 			}
 			return p.ip
 		})},
-		{subject: "ingress", name: "answers strangers", caught: "W37.1", config: []string{nodeAccept,
+		{subject: "ingress", name: "answers any node", caught: "W37.1", config: []string{nodeAccept,
 			`accept = ["::/0"]`}},
-		{subject: "ingress", name: "no pace", caught: "W38.1", config: []string{`per_flow = "20ms"`, ""}},
-		{subject: "ingress", name: "on, though it has to be off", caught: "W40.1",
+		{subject: "ingress", name: "no interval", caught: "W38.1", config: []string{`per_flow = "20ms"`, ""}},
+		{subject: "ingress", name: "enabled, though it must be off", caught: "W40.1",
 			profile: []string{`supports = ["fcn", "ipv4", "ipv6"]`, "supports = []"}},
 
 		{subject: "border", name: "lets Fast CNPs in", caught: "F39.1", in: leak(1, kindFastCNP, false),
@@ -618,7 +618,7 @@ func plantedFaults() []planted {
 		{subject: "border", name: "lets proxy messages out", caught: "P41.1", in: leak(0, kindProxy, false)},
 		{subject: "border", name: "lets FCNs in", caught: "W37.1", in: leak(1, kindFCN, false)},
 		{subject: "border", name: "lets FCNs out", caught: "W37.2", in: leak(0, kindFCN, false)},
-		{subject: "border", name: "drops CNPs, too", caught: "F03.1", config: []string{"enabled = true",
+		{subject: "border", name: "also drops CNPs", caught: "F03.1", config: []string{"enabled = true",
 			"enabled = true\ncnp = true"}},
 		{subject: "border", name: "drops all destination options", caught: "F43.1",
 			in: incoming(func(p *packet) []byte {
@@ -627,7 +627,7 @@ func plantedFaults() []planted {
 				}
 				return p.ip
 			})},
-		{subject: "border", name: "on, though it has to be off", caught: "F42.1",
+		{subject: "border", name: "enabled, though it must be off", caught: "F42.1",
 			profile: []string{`role = "border"`, "role = \"border\"\nsupports = []"}},
 
 		{subject: "sender", name: "ignores CNPs", caught: "F11.1", related: "B03.1",
@@ -648,16 +648,17 @@ func plantedFaults() []planted {
 		{subject: "sender", name: "slows all flows down after a Fast CNP", caught: "F12.3", in: slowsBoth(kindFastCNP)},
 		{subject: "sender", name: "never recovers", caught: "F11.3", only: "F11.3",
 			config: []string{`timer = "100ms"`, `timer = "1h"`}},
-		{subject: "sender", name: "any queue pair", caught: "F10.1", in: onCNP(func(f *packet) { f.bth[5] = 0 })},
-		{subject: "sender", name: "believes a wrong ICRC", caught: "F07.1", related: "X13.1", in: believesICRC},
-		{subject: "sender", name: "any original destination", caught: "F12.2", in: onFastCNP(func(p *packet) {
+		{subject: "sender", name: "accepts any queue pair", caught: "F10.1",
+			in: onCNP(func(f *packet) { f.bth[5] = 0 })},
+		{subject: "sender", name: "accepts a wrong ICRC", caught: "F07.1", related: "X13.1", in: repairICRC},
+		{subject: "sender", name: "accepts any original destination", caught: "F12.2", in: onFastCNP(func(p *packet) {
 			if o := p.options(protocolOptions)[0]; len(o.data) == 16 && o.data[15] == 0x50 {
 				o.data[15] = 0x10
 			}
 		})},
-		{subject: "sender", name: "believes any node", caught: "F38.1", related: "X15.1",
+		{subject: "sender", name: "accepts any source", caught: "F38.1", related: "X15.1",
 			config: []string{senderConfigAccept, `accept = ["::/0"]`}},
-		{subject: "sender", name: "believes tunnels", caught: "F38.2", in: incoming(func(p *packet) []byte {
+		{subject: "sender", name: "accepts tunnels", caught: "F38.2", in: incoming(func(p *packet) []byte {
 			return p.innermost().ip
 		})},
 		{subject: "sender", name: "Not-ECT data", caught: "W09.1", out: raw(kindData, func(p *packet) { p.ip[1] = 0 })},
@@ -675,13 +676,13 @@ func plantedFaults() []planted {
 			p.upper[7] = ipv6Size
 			return p.ip
 		})},
-		{subject: "sender", name: "minds reserved octets", caught: "B03.1", in: incoming(func(p *packet) []byte {
+		{subject: "sender", name: "rejects set reserved octets", caught: "B03.1", in: incoming(func(p *packet) []byte {
 			if p.kind(&points) == kindCNP && p.afterBTH()[0] != 0 {
 				return nil
 			}
 			return p.ip
 		})},
-		{subject: "sender", name: "on, though it has to be off", caught: "F42.1",
+		{subject: "sender", name: "enabled, though it must be off", caught: "F42.1",
 			profile: []string{`"option1", "option2", `, ""}},
 		{subject: "pause", name: "ignores stops", caught: "X02.1", related: "X11.1", in: dropPPFC(0)},
 		{subject: "pause", name: "stops are too short", caught: "X11.1", config: []string{`additive = 200_000`,
@@ -689,7 +690,7 @@ func plantedFaults() []planted {
 		{subject: "pause", name: "stops that never end", caught: "X14.1", out: neverResumes(), related: "X11.1 X14.2"},
 		{subject: "pause", name: "ignores resumes", caught: "X14.2", in: dropPPFC(1)},
 		{subject: "pause", name: "stops any queue pair", caught: "X12.1", in: onPPFC(func(p *packet) { p.bth[5] = 0 })},
-		{subject: "pause", name: "any length", caught: "X06.1", in: incoming(func(p *packet) []byte {
+		{subject: "pause", name: "accepts any length", caught: "X06.1", in: incoming(func(p *packet) []byte {
 			if p.kind(&points) == kindPPFC && len(p.afterBTH()) == 28 {
 				ip := slices.Clone(p.ip[:len(p.ip)-4])
 				return repaired(make([]byte, ethernetSize), ip)[ethernetSize:]
@@ -697,20 +698,20 @@ func plantedFaults() []planted {
 			return p.ip
 		})},
 		{subject: "pause", name: "needs no P bit", caught: "X05.1", in: onPPFC(func(p *packet) { p.bth[4] |= 0x20 })},
-		{subject: "pause", name: "believes a wrong ICRC", caught: "X13.1", in: believesICRC},
-		{subject: "pause", name: "minds Flags", caught: "X13.2", in: incoming(func(p *packet) []byte {
+		{subject: "pause", name: "accepts a wrong ICRC", caught: "X13.1", in: repairICRC},
+		{subject: "pause", name: "rejects set Flags", caught: "X13.2", in: incoming(func(p *packet) []byte {
 			if p.kind(&points) == kindPPFC && ppfcOf(&seen{packet: p}).flags != 0 {
 				return nil
 			}
 			return p.ip
 		})},
-		{subject: "pause", name: "believes any node", caught: "X15.1", config: []string{senderConfigAccept,
+		{subject: "pause", name: "accepts any source", caught: "X15.1", config: []string{senderConfigAccept,
 			`accept = ["::/0"]`}},
 		{subject: "pause", name: "alarm stops", caught: "X08.1", in: typeBecomesStop(2),
 			profile: []string{`role = "pause"`, "role = \"pause\"\nsupports = [\"ppfc-stop\", \"ppfc-alarm\"]"}},
 		{subject: "pause", name: "hold stops", caught: "X08.2", in: typeBecomesStop(3),
 			profile: []string{`role = "pause"`, "role = \"pause\"\nsupports = [\"ppfc-stop\", \"ppfc-hold\"]"}},
-		{subject: "pause", name: "on, though it has to be off", caught: "X15.2",
+		{subject: "pause", name: "enabled, though it must be off", caught: "X15.2",
 			profile: []string{`role = "pause"`, "role = \"pause\"\nsupports = []"}},
 	}
 	all = append(all, cnpFaults("receiver", "F10.1", "F10.2", "F10.2", "W04.1")...)
@@ -732,7 +733,7 @@ func dropNotified(opcode uint8) func(*memoryRig, int, []byte) []byte {
 // cutsLongTraces is a switch that fills the option of a long trace with zeros instead of nodes.
 func cutsLongTraces() planted {
 	long := false
-	return planted{subject: "switch", name: "a long trace is cut", caught: "F33.2",
+	return planted{subject: "switch", name: "a long trace is truncated", caught: "F33.2",
 		in: incoming(func(p *packet) []byte {
 			if p.bth != nil {
 				long = len(p.extensions) > 0 && len(p.extensions[0].data) > 200
@@ -748,8 +749,8 @@ func cutsLongTraces() planted {
 		})}
 }
 
-// believesRejections makes the device drop packets of hosts from which any ICMPv6 error came.
-func believesRejections() func(*memoryRig, int, []byte) []byte {
+// acceptAnyRejection makes the device drop packets of hosts from which any ICMPv6 error came.
+func acceptAnyRejection() func(*memoryRig, int, []byte) []byte {
 	off := map[netip.Addr]bool{}
 	return incoming(func(p *packet) []byte {
 		if p.protocol == protocolICMPv6 {
@@ -762,8 +763,8 @@ func believesRejections() func(*memoryRig, int, []byte) []byte {
 	})
 }
 
-// paceOfNode drops notifications within 20 ms of the last one of the device.
-func paceOfNode(k kind) func(*memoryRig, int, []byte) []arrival {
+// keepOneInterval drops notifications within 20 ms of the last one of the device.
+func keepOneInterval(k kind) func(*memoryRig, int, []byte) []arrival {
 	var last time.Time
 	return func(r *memoryRig, port int, frame []byte) []arrival {
 		if p, _ := readFrame(frame, nil); p != nil && p.kind(&points) == k {
@@ -859,8 +860,8 @@ func repairChecksum(p *packet) {
 	binary.BigEndian.PutUint16(p.upper[6:], udpChecksum(p.src, p.dst, p.upper))
 }
 
-// believesChecksums repairs the checksum of messages to the device.
-var believesChecksums = incoming(func(p *packet) []byte {
+// repairChecksums repairs the checksum of messages to the device.
+var repairChecksums = incoming(func(p *packet) []byte {
 	if k := p.kind(&points); k == kindProxy || k == kindFCN {
 		repairChecksum(p)
 	}
@@ -947,8 +948,8 @@ func leakIf(from int, passes func(p *packet) bool) func(*memoryRig, int, []byte)
 	}
 }
 
-// believesICRC repairs the ICRC of packets to the device.
-var believesICRC = incoming(func(p *packet) []byte {
+// repairICRC repairs the ICRC of packets to the device.
+var repairICRC = incoming(func(p *packet) []byte {
 	sign(p.ip)
 	return p.ip
 })

@@ -260,7 +260,7 @@ func (p *profile) checkCodePoints() error {
 		port uint16
 	}{{"fcn_port", c.FCNPort}, {"proxy_port", c.ProxyPort}} {
 		if p.port == 0 || p.port == portRoCE || p.key == "proxy_port" && p.port == c.FCNPort {
-			return config.Wrong("code_points."+p.key, "%d: want a port of its own, 1 to 65535", p.port)
+			return config.Wrong("code_points."+p.key, "%d: want a port that no other message has, 1 to 65535", p.port)
 		}
 	}
 	return nil

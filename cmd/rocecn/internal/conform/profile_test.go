@@ -72,7 +72,7 @@ func TestProfileErrors(t *testing.T) {
 		{"option type", "[time]", "[code_points]\noption_types = [30]\n[time]",
 			"code_points.option_types[0]: 30: want a type with act 10 and chg 0"},
 		{"port", "[time]", "[code_points]\nfcn_port = 4791\n[time]",
-			"code_points.fcn_port: 4791: want a port of its own"},
+			"code_points.fcn_port: 4791: want a port that no other message has"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Contains(t, switchProfile, c.text)

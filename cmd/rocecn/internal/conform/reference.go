@@ -53,14 +53,14 @@ const referenceTail = `
 # ioam_namespaces = []                              # in these traces the device adds its own record
 
 [time]
-case = "10s"                                        # the longest time of a case
-settle = "1s"                                       # for the last answers of the device
+case = "10s"                                        # maximum duration of a case
+settle = "1s"                                       # time to wait for the last answers
 `
 
 // The parts of profiles that several roles have.
 const (
 	referenceLimits = `
-# [device.limits]                                   # as configured; absent: cases about pace do not apply
+# [device.limits]                                   # as configured; absent: cases about limits do not apply
 # per_flow = "1ms"
 # total = 1000                                      # notifications a second
 `

@@ -87,7 +87,7 @@ func pauseRows() []testCase {
 		{"X11.1", must, "PPFC 3", "a stop lasts as long as its Pause Duration", stop, nil, lasts},
 		{"X14.1", must, "PPFC 3", "a stop ends by itself", stop, nil, ends},
 		{"X14.2", must, "PPFC 3", "a resume ends a stop", []string{"ppfc-stop", "ppfc-resume"}, nil, resumesEarly},
-		{"X12.1", must, "PPFC 3", "a stop of another queue pair leaves the flow alone", stop, nil,
+		{"X12.1", must, "PPFC 3", "a stop of another queue pair does not stop the flow", stop, nil,
 			flows(stopOf, func(m *notice) { m.destQP ^= 0x5A0000 })},
 		{"X06.1", must, "PPFC 3", "an extension of neither 12 nor 24 octets stops nothing", stop, nil,
 			flows(stopOf, func(m *notice) { m.payload = append(m.payload, 0, 0, 0, 0) })},
@@ -369,7 +369,7 @@ func keeps(make maker, change func(m *notice), valid maker) func(x *trial) outco
 		}
 		control := valid(x, m.about)
 		if control == nil {
-			return unclear("no notice that slows the flow down can be made: want [[pair]]")
+			return unclear("no notification that slows the flow down can be built: want [[pair]]")
 		}
 		if after := x.rateAfter(f, control, rates[f]); after > slowed*rates[f] {
 			return unclear("a valid notification does not slow the flow down either")

@@ -20,7 +20,7 @@ func switchCases() []testCase {
 			"another destination port is not", fast, nil, otherPorts},
 		{"F03.1", must, "FAST 3", "data is forwarded with its octets unchanged, except ECN and hop limit", nil, nil,
 			forwardsUnchanged},
-		{"F04.1", must, "FAST 3", "packets with extended headers after the BTH are notified as those without", fast,
+		{"F04.1", must, "FAST 3", "packets with extended headers after the BTH are notified like those without", fast,
 			nil, extendedHeaders},
 		{"F05.1", must, "FAST 3", "all 24 bits of the destination queue pair are copied", fast, nil,
 			notified(kindFastCNP, changed(true, func(i int, s *stream) { s.destQP = 0xFF8000 + s.destQP&0xFFF }),
@@ -44,7 +44,7 @@ func switchCases() []testCase {
 			[]string{"F15"}, marksUnknown},
 		{"F14.2", must, "FAST 4, RFC 3168", "a Not-ECT packet is never marked", fast, nil, notMarked(
 			changed(true, func(_ int, s *stream) { s.class = 0 }))},
-		{"F16.1", must, "FAST 4", "data of a sender that is known to understand Fast CNP is not marked as well", fast,
+		{"F16.1", must, "FAST 4", "data of a sender that is known to understand Fast CNP is not also marked", fast,
 			nil, notMarked(capableFlows)},
 		{"F17.1", should, "FAST 4", "two ICMPv6 errors of a host about Fast CNPs stop further Fast CNPs to it",
 			[]string{"option1", "icmpv6-learning"}, nil, learnsRejection},
@@ -102,7 +102,7 @@ func switchCases() []testCase {
 			nil, notified(kindFastCNP, verbatim, withOption(checkTrace))},
 		{"F34.2", should, "FAST 4, RFC 9197", "the switch adds its own record to the copy", []string{"option2", "ioam"},
 			nil, ownRecord},
-		{"F37.1", should, "FAST 5", "the interval between two Fast CNPs of a flow is kept, for each flow apart", fast,
+		{"F37.1", should, "FAST 5", "the interval between two Fast CNPs is kept, separately for each flow", fast,
 			nil, pacePerFlow(kindFastCNP, plain)},
 		{"F37.2", should, "FAST 5", "the rate of all Fast CNPs is limited", fast, nil, paceTotal(kindFastCNP, plain)},
 		{"F42.1", must, "FAST 5, PROXY 6, FCN 6", "without any ability enabled, nothing is notified or marked",
@@ -612,11 +612,11 @@ func (x *trial) checkPace(k kind, all []*stream, congested time.Duration) outcom
 	case most > allowed:
 		return failed(nil, fmt.Sprintf("at most %d in %v for each flow", allowed, congested), "%d for one flow", most)
 	case len(counts) > 1 && expected > 20 && sum(counts) <= expected:
-		return failed(nil, fmt.Sprintf("up to %d in %v for each flow apart", expected, congested),
+		return failed(nil, fmt.Sprintf("up to %d in %v, separately for each flow", expected, congested),
 			"%d for %d flows together",
 			sum(counts), len(counts))
 	case most > 8 && least < most/8 || least == 0 && most > 1:
-		return failed(nil, "an interval for each flow apart", "%d for one flow and %d for another", most, least)
+		return failed(nil, "a separate interval for each flow", "%d for one flow and %d for another", most, least)
 	}
 	return passed("%d to %d for each flow in %v", least, most, congested)
 }

@@ -43,7 +43,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	name := flags.String("role", "", "the `role`: "+names)
 	file := flags.String("config", "", "configuration of the role: a JSON `file`, or the TOML file of rocecn run")
 	stream := flags.String("bmp", "",
-		"of a switch with proxies_from = \"routing\": recorded BMP stream of a router, a `file`")
+		"recorded BMP stream of a router, a `file`, for a switch with proxies_from = \"routing\"")
 	var encapsulations cli.Encapsulations
 	encapsulations.Flags(flags)
 	files, err := cli.Parse(flags, args)

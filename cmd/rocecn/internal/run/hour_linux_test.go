@@ -77,7 +77,7 @@ func TestOperatorsHour(t *testing.T) {
 		{"Number of notifications?", fmt.Sprintf("%s and %s; %d in the log", told[0][2], told[1][2], sum["sent "])},
 		{"Which hosts reject?", fmt.Sprintf("`%s`, which got no Fast CNP for %s packets (%d in the log)", rejecting[1],
 			limited[2], sum["refused not_capable"])},
-		{"Which flows are hit?", strings.Join(hit, ", ")},
+		{"Which flows are affected?", strings.Join(hit, ", ")},
 		{"Number withheld by a limit?", fmt.Sprintf("%s Fast CNPs (%d in the log), by `per_flow`", limited[1],
 			sum["refused limited"])},
 	}

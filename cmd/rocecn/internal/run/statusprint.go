@@ -76,7 +76,7 @@ func fetchStatus(ctx context.Context, address string) (*agentStatus, error) {
 	}
 	var s agentStatus
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxStatus)).Decode(&s); err != nil {
-		return nil, fmt.Errorf("the answer is no status of an agent: %w", err)
+		return nil, fmt.Errorf("the answer is not the status of an agent: %w", err)
 	}
 	return &s, nil
 }

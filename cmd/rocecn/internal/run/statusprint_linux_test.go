@@ -113,7 +113,7 @@ func TestStatus(t *testing.T) {
 	answer = []byte("<html>")
 	status, _, stderr = run(address)
 	require.Equal(t, 1, status)
-	require.Contains(t, stderr, "the answer is no status of an agent")
+	require.Contains(t, stderr, "the answer is not the status of an agent")
 	agent.Config.Handler = http.NotFoundHandler()
 	status, _, stderr = run(address)
 	require.Equal(t, 1, status)
