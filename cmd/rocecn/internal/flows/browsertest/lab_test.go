@@ -111,10 +111,10 @@ func TestLaboratory(t *testing.T) {
 		"cnp: 80.2 % used, peak 120 KB; KMin 5 KB")
 
 	worse := read[[]string](t, ctx, `[...document.querySelectorAll("#worse tbody tr")].map(e => e.innerText)`)
-	require.Len(t, worse, 2*3, "two peaks at the last hop")
+	require.Len(t, worse, 2*(3+2*2), "two peaks at the last hop: of three delays, two of them with two more reactions")
 	require.Contains(t, worse[0], "C1: one way 10µs, hop 5")
 	require.Contains(t, worse[0], "+100.0 %")
-	require.Equal(t, 2*3, read[int](t, ctx, `document.querySelector("#none tbody").rows.length`), "hops 3 and 5")
+	require.Equal(t, 2*(3+2*2), read[int](t, ctx, `document.querySelector("#none tbody").rows.length`), "hops 3 and 5")
 
 	require.Regexp(t, `\d+ of 30 are wrong`, read[string](t, ctx, `document.querySelector("#checks + p").textContent`))
 	require.Equal(t, 30, read[int](t, ctx, `document.querySelector("#rows tbody").rows.length`))
