@@ -35,9 +35,11 @@ func TestReloadMissingInterface(t *testing.T) {
 				return agent.metric("rocecn_role_sent_total") > before
 			}
 			wiretest.Await(t, "Fast CNPs", answered)
-			for _, interfaces := range []string{`["r1", "missing"]`, `["missing", "r1"]`, `["r1"]`} {
+			for i, interfaces := range []string{`["r1", "missing"]`, `["missing", "r1"]`, `["r1"]`} {
 				agent.reload(t, strings.Replace(c.config, `["r1"]`, interfaces, 1))
-				agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+				wiretest.Await(t, "the end of the reload", func() bool {
+					return strings.Count(agent.log(), "msg=reloaded") == i+1
+				})
 				wiretest.Await(t, "Fast CNPs after the reload "+interfaces, answered)
 			}
 			require.NotContains(t, agent.log(), "level=ERROR")
