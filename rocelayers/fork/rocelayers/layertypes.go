@@ -138,9 +138,7 @@ var claimPort = sync.OnceFunc(func() {
 
 // RegisterFCN makes a UDP port lead to the [FCN]: fcn.Port, or the port of the deployment. Like Register, call it
 // before decoding starts.
-func RegisterFCN(port uint16) {
-	layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerTypeFCN)
-}
+func RegisterFCN(port uint16) { layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerTypeFCN) }
 
 // RegisterProxy makes a UDP port lead to the [Proxy] notification: proxymsg.Port, or the port of the deployment. Like
 // Register, call it before decoding starts.

@@ -111,9 +111,7 @@ func (s *Stack) Decode(frame []byte) error {
 }
 
 // isIP reports whether octets are an IP packet of exactly the length that its header gives.
-func isIP(b []byte) bool {
-	return wire.Version(b) != 0 && wire.Length(b) == len(b)
-}
+func isIP(b []byte) bool { return wire.Version(b) != 0 && wire.Length(b) == len(b) }
 
 // IP returns the innermost IP layer of the frame, &s.IPv4 or &s.IPv6.IPv6, or
 // nil if there is none. The other layer may have the contents of an earlier
