@@ -423,6 +423,43 @@ func TestSampledPairsAmbiguous(t *testing.T) {
 	}
 }
 
+// Flows of a sample are only paired up to a number between two addresses, because each is compared with each
+// queue pair that has answers.
+func TestSampledPairsLimit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		flows uint32
+		pairs int
+	}{{"as many as are compared", maxSampledFlows, 1}, {"one more", maxSampledFlows + 1, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			send := func(qp, psn uint32) {
+				s.now = s.now.Add(time.Millisecond)
+				flow := s.keyAB()
+				s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: flow.WithQP(qp),
+					PSN: psn, AckReq: true, Payload: 100}})
+			}
+			for i := range uint32(60) {
+				send(0x100, 100+37*i)
+				s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyBA(),
+					PSN: 110 + 37*i, Syndrome: 0x1F}})
+			}
+			for i := range c.flows - 1 {
+				send(0x200+i, 1<<23)
+			}
+			got := s.Snapshot()
+			require.NotZero(t, got.Capture.Sampled)
+			pairs := 0
+			for i := range got.Flows {
+				if got.Flows[i].SrcQPFrom != 0 {
+					pairs++
+				}
+			}
+			require.Equal(t, c.pairs, pairs)
+		})
+	}
+}
+
 // A clock that jumps twice within a few frames has two steps, and the rates are those without steps.
 func TestTwoClockSteps(t *testing.T) {
 	const at = 1003
@@ -757,6 +794,84 @@ func TestOnlyTrimmed(t *testing.T) {
 	require.Equal(t, s.now, f.First)
 	require.EqualValues(t, 3, f.Trouble())
 	require.Zero(t, f.PSN.Missing)
+}
+
+// Trimmed requests have PSNs of their own, and trimmed responses those of the other direction.
+func TestTrimmedKinds(t *testing.T) {
+	response := Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCRDMAReadResponseMiddle, PSN: 11}}
+	t.Run("response and request", func(t *testing.T) {
+		s := newPaired(t, 10).sendOnly(10)
+		response.pkt.Flow = s.keyAB()
+		s.observe(response)
+		s.sendOnly(12).answerNAK(11)
+		f := s.onlyFlow()
+		require.Equal(t, []uint64{1, 0}, []uint64{f.Trimmed, f.TrimmedRecovered})
+	})
+	t.Run("the first request", func(t *testing.T) {
+		f := newScript(t).trim(10).sendOnly(10).onlyFlow()
+		require.Equal(t, []uint64{1, 1}, []uint64{f.Trimmed, f.TrimmedRecovered})
+	})
+	t.Run("request and response", func(t *testing.T) {
+		s := newPaired(t, 100)
+		s.observe(Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyBA(), PSN: 101}})
+		s.sendRead(100, 3072).respond(100, 3, 0, 1, 2)
+		f := s.flowBA()
+		require.Equal(t, []uint64{1, 0}, []uint64{f.Trimmed, f.TrimmedRecovered})
+	})
+	t.Run("response, before the first request", func(t *testing.T) {
+		s := newPaired(t, 100)
+		s.sendRead(100, 3072).respond(100, 3, 0)
+		response.pkt.Flow, response.pkt.PSN = s.keyBA(), 101
+		s.observe(response)
+		s.respond(100, 3, 2)
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyBA(), PSN: 7}})
+		s.sendRead(101, 2048).respond(101, 2, 0, 1)
+		f := s.flowBA()
+		require.Equal(t, []uint64{1, 1}, []uint64{f.Trimmed, f.TrimmedRecovered})
+	})
+}
+
+// A flow that begins with a lost packet has a series, and remains the same flow when others follow.
+func TestBeginsLost(t *testing.T) {
+	trim := func(s *script) { s.trim(1) }
+	discard := func(s *script) {
+		s.ObserveDiscard(&Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 1}},
+			EgressQueue{}, "acl", s.now)
+	}
+	send := func(s *script) { s.sendOnly(1) }
+	respond := func(s *script) {
+		s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCRDMAReadResponseOnly, Flow: s.keyAB(),
+			PSN: 50}})
+	}
+	for _, c := range []struct {
+		name         string
+		lose, follow func(s *script)
+	}{
+		{"trimmed, and a request", trim, send}, {"trimmed, and a response", trim, respond},
+		{"discarded, and a request", discard, send}, {"discarded, and a response", discard, respond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			s.Table = New(Config{Series: true, Evidence: true})
+			s.setTime(5)
+			c.lose(s)
+			begun := s.now
+			flow := s.keyAB()
+			s.observe(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()}, about: flow})
+			require.NotNil(t, s.Series(flow.FlowKey()))
+			before := s.Changes().Flows
+			require.Len(t, before, 1)
+			require.Equal(t, begun, before[0].First)
+			s.setTime(50)
+			c.follow(s)
+			after := s.Changes().Flows
+			require.Len(t, after, 1)
+			require.Equal(t, begun, after[0].First)
+			require.Zero(t, after[0].Trimmed)
+			require.Empty(t, after[0].Discards)
+			require.EqualValues(t, 1, after[0].Data.Packets)
+		})
+	}
 }
 
 // The length of truncated frames is that of the longest, in a mirror that of the mirrored frame.

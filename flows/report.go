@@ -28,10 +28,10 @@ type Flow struct {
 	// Discards are the packets that switches discarded, as their sFlow agents report; most packets first.
 	Discards    []Discards
 	Data        Data
-	First, Last time.Time // first request or response; last request, response or answer
+	First, Last time.Time // first request or response, also a lost one; last request, response or answer
 	// Mean and Peak are rates of the IP packets of requests in bits per second: the mean from the first
-	// request to the last, and the highest within 100 ms, at least Mean. Both are 0 if there are fewer
-	// than three requests, or no time between them.
+	// request, also a lost one, to the last, and the highest within 100 ms, at least Mean. Both are 0 if there
+	// are fewer than three requests, or no time between them.
 	Mean, Peak float64
 
 	Sequenced bool // PSN, Causes and GaveUp are valid; false for UD and management
@@ -289,7 +289,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 	last := f.last
 	if f.responses != 0 {
 		last = max(last, t.responses.lookUp(f.responses).last)
-		if f.Packets == 0 || out.Responses.First.Before(out.First) {
+		if f.first == 0 || out.Responses.First.Before(out.First) {
 			out.First = out.Responses.First
 		}
 	}

@@ -9,7 +9,9 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 		if !f.hasData() {
 			t.beginData(s)
 		}
-		f.first, f.last = at, at
+		if f.first == 0 { // otherwise it is the time of a lost request or response
+			f.first, f.last = at, at
+		}
 	}
 	previous := f.last
 	f.countRequest(p, at)
@@ -106,7 +108,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		f.countMessage(r)
 	}
 	if f.trimmings != 0 {
-		t.retransmitTrimmed(f, p.pkt.PSN, n)
+		t.retransmitTrimmed(f, q.counts.Connections, p.pkt.PSN, n)
 	}
 	cause, asked := CauseTimeout, false
 	switch {

@@ -194,7 +194,7 @@ func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, ga
 		r.idents.add(psn, p.ident)
 	}
 	if f.trimmings != 0 {
-		t.retransmitTrimmed(f, psn, 1)
+		t.retransmitTrimmed(f, 0, psn, 1)
 	}
 	switch {
 	case !r.seen:

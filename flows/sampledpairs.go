@@ -13,6 +13,10 @@ import (
 const (
 	minSampledReplies = 3  // answers that fit
 	sampledReach      = 64 // captured packets before the first and after the last request, for the PSNs of answers
+
+	// Flows between the same addresses: if there are more, none of them is paired, as each has to be compared with
+	// the answers of each queue pair.
+	maxSampledFlows = 1 << 10
 )
 
 // pairSampled pairs the flows and the answers of a sample of which about 1 packet in n was captured.
@@ -32,8 +36,12 @@ func (t *Table) pairSampled(n uint64) {
 		if e == nil || t.partnerOf(s) != nil {
 			continue
 		}
+		between := flows[t.keyOfStream(s).Reversed(0)]
+		if len(between) > maxSampledFlows {
+			continue
+		}
 		var fits []*stream
-		for _, f := range flows[t.keyOfStream(s).Reversed(0)] {
+		for _, f := range between {
 			if e.fits(&f.flow.sequence, uint32(min(n*sampledReach, connectionDistance))) {
 				fits = append(fits, f)
 			}

@@ -408,8 +408,8 @@ func (t *Table) seriesOf(f *flow) *series {
 			return nil
 		}
 		first := f.first
-		if f.Packets == 0 {
-			first = t.responses.lookUp(f.responses).first
+		if r := t.responses.lookUp(f.responses); f.Packets == 0 && r != nil {
+			first = r.first
 		}
 		return t.serieses.beginSeries(&f.series, first)
 	}

@@ -14,7 +14,7 @@ type trimmings struct {
 // A trimming is a packet that a switch trimmed.
 type trimming struct {
 	psn        uint32
-	connection uint64 // PSN.Connections of its flow
+	connection uint64 // of a request: PSN.Connections of its flow, at least 1; 0 for a response
 	nak        bool   // a NAK with its PSN came after it
 	recovered  bool   // a NAK with its PSN, or a retransmission, came after it
 }
@@ -41,7 +41,11 @@ func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
 	t.beginLost(s, p, at)
 	f.Trimmed++
 	r := t.trimmings.allocate(&f.trimmings)
-	r.ring[r.n%maxTrimmed] = trimming{psn: p.pkt.PSN, connection: f.sequence.counts.Connections}
+	one := trimming{psn: p.pkt.PSN, connection: max(f.sequence.counts.Connections, 1)}
+	if roles[p.pkt.Opcode].isResponse() {
+		one.connection = 0
+	}
+	r.ring[r.n%maxTrimmed] = one
 	r.n++
 	if e := t.evidenceOf(f); e != nil {
 		e.signs[SignTrimmed].addFrame(frame, at)
@@ -77,14 +81,14 @@ func (t *Table) nakTrimmed(f *flow, p uint32, frame uint64, at int64) {
 	}
 }
 
-// retransmitTrimmed matches a packet with n PSNs from p on, which is a retransmission, with the packets
-// that a switch trimmed.
-func (t *Table) retransmitTrimmed(f *flow, p, n uint32) {
+// retransmitTrimmed matches the packets that a switch trimmed with a retransmission that has n PSNs from p on: a
+// request of a connection, or a response for connection 0, as its PSNs are those of the other direction.
+func (t *Table) retransmitTrimmed(f *flow, connection uint64, p, n uint32) {
 	r := t.trimmings.lookUp(f.trimmings)
 	all := r.stored()
 	for i := range all {
 		one := &all[i]
-		if d := bth.ComparePSN(one.psn, p); d >= 0 && uint32(d) < n && one.connection == f.sequence.counts.Connections {
+		if d := bth.ComparePSN(one.psn, p); d >= 0 && uint32(d) < n && one.connection == connection {
 			r.recover(one)
 		}
 	}
