@@ -2,9 +2,9 @@ package limit
 
 import "time"
 
-// A Shared is a [Bucket] for packets of many keys, such as hashes of source prefixes, in which no key takes the part of
-// others: each is guaranteed a quarter of the rate and of the Burst. While several keys want packets, half of the Burst
-// is kept for packets within these parts. With a Burst of less than 8 there are no parts.
+// A Shared is a [Bucket] for packets of many keys, such as hashes of source prefixes, in which one key cannot take all.
+// The part of each is a quarter of the rate and of the Burst. While several keys want packets, half of the Burst is
+// kept for packets within these parts. More than four keys share it. With a Burst of less than 8 there are no parts.
 //
 // Its memory is fixed: 4 KB. Keys of the same class, one of 256, share their part. Nil sets no limit.
 type Shared struct {
@@ -24,7 +24,7 @@ type request struct {
 // rivalTime is the time after its request for which a class counts as one that wants packets.
 const rivalTime = int64(time.Second)
 
-// part returns the guaranteed part of a class.
+// part returns the part of a class.
 func (r Rate) part() size {
 	s := r.size()
 	return size{s.perSecond / 4, max(s.full/4, packet)}
