@@ -2,6 +2,7 @@ package conform
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -176,7 +177,8 @@ func borderOff(x *trial) outcome {
 		for _, sort := range []int{0, 1, 3, 4} {
 			before := len(x.received)
 			x.transmit(port, x.borderPacket(sort, src, dst))
-			if !x.wait(x.profile.Time.Settle, func() bool { return len(x.received) > before }) {
+			crossed := func() bool { return slices.ContainsFunc(x.received[before:], x.isForwarded) }
+			if !x.wait(x.profile.Time.Settle, crossed) {
 				return failed(nil, x.c.expected, "message %d does not cross from the %s side", sort, sides[0])
 			}
 		}

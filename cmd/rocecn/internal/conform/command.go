@@ -2,6 +2,8 @@ package conform
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os/exec"
 	"time"
 )
@@ -26,17 +28,24 @@ func (r *networkRig) start(command []string) (stop func(), err error) {
 	}, nil
 }
 
-// runStop runs the command that ends the congestion, at most for a second.
+// finish implements [rig]. It also runs the command after an interrupt.
+func (r *networkRig) finish(command []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Second)
+	defer cancel()
+	err := exec.CommandContext(ctx, command[0], command[1:]...).Run()
+	if status := (*exec.ExitError)(nil); errors.As(err, &status) {
+		return nil
+	}
+	return err
+}
+
+// runStop runs the command that ends the congestion.
 func (x *trial) runStop() {
 	command := x.profile.Congestion.Stop
 	if len(command) == 0 {
 		return
 	}
-	stop, err := x.rig.start(command)
-	if err != nil {
-		x.err = err
-		return
+	if err := x.rig.finish(command); err != nil && x.err == nil {
+		x.err = fmt.Errorf("congestion.stop: %w", err)
 	}
-	x.wait(time.Second, func() bool { return false })
-	stop()
 }

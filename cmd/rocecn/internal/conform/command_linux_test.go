@@ -41,6 +41,30 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, results["F01.1"].Seen, "congestion.start: ")
 }
 
+// The command that ends the congestion runs to its end, also after the time of a case and after an interrupt.
+func TestStopCommand(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		interrupted bool
+	}{{"after the time of the case", false}, {"after an interrupt", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.interrupted {
+				cancel()
+			}
+			file := filepath.Join(t.TempDir(), "ended")
+			p := &profile{}
+			p.Congestion.Stop = []string{"sh", "-c", "sleep 0.1; echo >" + file}
+			x := (&suite{ctx: ctx, profile: p, rig: &networkRig{ctx: ctx}}).newTrial(&testCase{}, 0)
+			x.deadline = time.Now()
+			x.runStop()
+			require.NoError(t, x.err)
+			require.FileExists(t, file)
+		})
+	}
+}
+
 // Only the machine's own network is protected from overload without -yes.
 func TestMachineNetwork(t *testing.T) {
 	h := wiretest.NewHost(t, "h")

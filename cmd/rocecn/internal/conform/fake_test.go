@@ -99,6 +99,9 @@ func (r *memoryRig) receive(until time.Time) ([]arrival, error) {
 func (r *memoryRig) start([]string) (func(), error) {
 	return nil, errors.New("there are no commands in memory")
 }
+
+func (r *memoryRig) finish([]string) error { return errors.New("there are no commands in memory") }
+
 func (r *memoryRig) close() {}
 
 // The hardware addresses in memory: the tester's and the device's on each port.

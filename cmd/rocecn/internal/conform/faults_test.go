@@ -337,6 +337,7 @@ func plantedFaults() []planted {
 				return h
 			})},
 		cutsLongTraces(),
+		overflows(),
 		{subject: "switch", name: "trace changed", caught: "F34.1", related: "F34.2 F33.2",
 			out: onOption2(func(o []byte) { o[len(o)-30] ^= 1; o[int(o[1])-18] ^= 1 })},
 		{subject: "switch", name: "own record in a foreign namespace", caught: "F34.1",
@@ -629,6 +630,8 @@ func plantedFaults() []planted {
 			})},
 		{subject: "border", name: "enabled, though it must be off", caught: "F42.1",
 			profile: []string{`role = "border"`, "role = \"border\"\nsupports = []"}},
+		{subject: "border", name: "answers by ICMPv6 errors, though it must be off", caught: "F42.1",
+			profile: []string{`role = "border"`, "role = \"border\"\nsupports = []"}, in: prohibits},
 
 		{subject: "sender", name: "ignores CNPs", caught: "F11.1", related: "B03.1",
 			in: incoming(func(p *packet) []byte {
@@ -732,8 +735,23 @@ func dropNotified(opcode uint8) func(*memoryRig, int, []byte) []byte {
 
 // cutsLongTraces is a switch that fills the option of a long trace with zeros instead of nodes.
 func cutsLongTraces() planted {
+	return onLongTraces("a long trace is truncated", func(h []byte) []byte {
+		option := slices.Concat([]byte{0x9E, 58, 0, 0, 0, 123, 16, 0, 0x82, 0, 0, 0}, make([]byte, 32), h[4:20])
+		return slices.Concat([]byte{h[0], 7, 1, 0}, option)
+	})
+}
+
+// overflows makes the rest of a long trace a second option.
+func overflows() planted {
+	return onLongTraces("Opt Data Len of a long trace overflows", func(h []byte) []byte {
+		return slices.Concat([]byte{h[0], 3, 0x9E, 16}, h[4:20], []byte{0x3F, 10}, make([]byte, 10))
+	})
+}
+
+// onLongTraces changes the Destination Options header with option 1 of Fast CNPs about long traces.
+func onLongTraces(name string, change func(h []byte) []byte) planted {
 	long := false
-	return planted{subject: "switch", name: "a long trace is truncated", caught: "F33.2",
+	return planted{subject: "switch", name: name, caught: "F33.2",
 		in: incoming(func(p *packet) []byte {
 			if p.bth != nil {
 				long = len(p.extensions) > 0 && len(p.extensions[0].data) > 200
@@ -744,8 +762,7 @@ func cutsLongTraces() planted {
 			if !long || h[2] != 0x9E {
 				return h
 			}
-			option := slices.Concat([]byte{0x9E, 58, 0, 0, 0, 123, 16, 0, 0x82, 0, 0, 0}, make([]byte, 32), h[4:20])
-			return slices.Concat([]byte{h[0], 7, 1, 0}, option)
+			return change(h)
 		})}
 }
 
@@ -932,6 +949,16 @@ func keepLabel(r *memoryRig, port int, frame []byte) []arrival {
 }
 
 var knownLabel uint32
+
+// prohibits answers notifications to the device by an ICMPv6 error: administratively prohibited (RFC 4443 section 3.1).
+func prohibits(r *memoryRig, port int, frame []byte) []byte {
+	if p, _ := readFrame(frame, nil); p != nil && slices.Contains(anyKind, p.kind(&points)) {
+		icmp := append([]byte{1, 1, 0, 0, 0, 0, 0, 0}, p.ip...)
+		r.insert(arrival{port, r.clock, appendEthernet(nil, testerMAC(port), deviceMAC(port), 0,
+			icmpPacket(hostOfText("2001:db8:ffff::5"), p.src, icmp))})
+	}
+	return frame
+}
 
 // leak lets packets of a kind pass a border, or tunnels with them.
 func leak(from int, k kind, tunnels bool) func(*memoryRig, int, []byte) []byte {

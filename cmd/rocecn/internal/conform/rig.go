@@ -22,6 +22,8 @@ type rig interface {
 	receive(until time.Time) ([]arrival, error)
 	// start runs a command of the operator, and returns the function that ends it.
 	start(command []string) (stop func(), err error)
+	// finish runs a command of the operator to its end, at most for a second. Its exit status is ignored.
+	finish(command []string) error
 	close()
 }
 

@@ -91,6 +91,34 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A flow that ends during a case is no flow that a notification has slowed down or stopped.
+func TestFlowEnds(t *testing.T) {
+	for _, c := range []struct {
+		id string
+		by kind
+	}{{"F11.1", kindCNP}, {"F12.1", kindFastCNP}, {"X02.1", kindPPFC}} {
+		t.Run(c.id, func(t *testing.T) {
+			ended := false
+			i := slices.IndexFunc(subjects, func(s subject) bool { return s.name == "sender" })
+			s := subjects[i]
+			r := inMemory(t, s.profile, s.model(t, s.config), &fault{
+				in: incoming(func(p *packet) []byte {
+					ended = ended || p.kind(&points) == c.by
+					return p.ip
+				}),
+				out: func(_ *memoryRig, port int, frame []byte) []arrival {
+					if ended {
+						return nil
+					}
+					return []arrival{{port: port, frame: frame}}
+				},
+			}, c.id)[c.id]
+			require.Equal(t, inconclusive, r.Verdict, r.Seen)
+			require.Equal(t, errFlowEnded.seen, r.Seen)
+		})
+	}
+}
+
 // leaving is a model that is gone after the first 100 frames of the tester, or its first three seconds.
 type leaving struct {
 	model

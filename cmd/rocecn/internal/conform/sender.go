@@ -333,8 +333,21 @@ func slows(make maker, change func(m *notice)) func(x *trial) outcome {
 			return failed(nil, fmt.Sprintf("less than %.0f %% of %.0f octets a second", 100*slowed, rates[f]),
 				"%.0f octets a second", after)
 		}
+		if after == 0 && !x.goesOn(f) {
+			return errFlowEnded
+		}
 		return passed("%.0f octets a second, before %.0f", after, rates[f])
 	}
+}
+
+var errFlowEnded = unclear("the device no longer sends the flow")
+
+// goesOn reports whether another packet of a flow arrives in the time of the case.
+func (x *trial) goesOn(f ownFlow) bool {
+	begin := x.rig.now()
+	return x.wait(x.profile.Time.Case, func() bool {
+		return slices.ContainsFunc(x.ownPackets(begin), func(n *seen) bool { return n.ownFlow() == f })
+	})
 }
 
 // rateAfter sends a notice three times, and returns the lowest rate of a flow in some windows.
@@ -550,12 +563,15 @@ func (x *trial) stopped(make maker, change func(m *notice)) (f ownFlow, m *notic
 // pauses is the body of a case about notices that stop the flow.
 func pauses(make maker, change func(m *notice)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		_, _, gap, o := x.stopped(make, change)
+		f, _, gap, o := x.stopped(make, change)
 		if o != nil {
 			return *o
 		}
 		if gap < stopTime/2 {
 			return failed(nil, fmt.Sprintf("no packet for %v", stopTime), "no gap above %v", gap)
+		}
+		if !x.goesOn(f) {
+			return errFlowEnded
 		}
 		return passed("no packet for %v", gap)
 	}
