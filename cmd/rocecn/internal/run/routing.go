@@ -3,7 +3,9 @@ package run
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/bmp"
@@ -122,7 +124,10 @@ func (f *file) linkTables(old *file, log func() *slog.Logger) {
 				continue
 			}
 			if tables[source] == nil {
-				tables[source] = old.findTable(name, source.Listen, c.Code())
+				table := old.findTable(name, source.Listen, c.Code())
+				if !slices.Contains(slices.Collect(maps.Values(tables)), table) { // each source has its own
+					tables[source] = table
+				}
 				if tables[source] == nil {
 					tables[source] = bmp.NewTable(c.Code(), source.settings())
 				}

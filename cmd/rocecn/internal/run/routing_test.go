@@ -46,6 +46,23 @@ func TestRoutingOfTwoSwitches(t *testing.T) {
 	}
 }
 
+// A reload that gives the address of a source to another one does not give both its table.
+func TestTablesAfterMove(t *testing.T) {
+	config := strings.Replace(readConfig("routed"), "[role.switch]", "[[role.switch]]", 1)
+	old := wiretest.Must(parseFile([]byte(config)))(t)
+	old.linkTables(nil, nil)
+	_, role, _ := strings.Cut(config, "[[role.switch]]\n")
+	moved := strings.Replace(config, "[::1]:11019", "[::1]:11020", 1)
+	f := wiretest.Must(parseFile([]byte(moved + "[[role.switch]]\n" + strings.Replace(role, "routers", "more", 1) +
+		"[source.more]\ntype = \"bmp\"\nlisten = \"[::1]:11019\"\n")))(t)
+	f.linkTables(old, nil)
+	tables := map[string]any{}
+	f.visitTables(func(source string, s *bmpSource) { tables[source] = s.table })
+	require.Len(t, tables, 2)
+	require.NotSame(t, tables["routers"], tables["more"])
+	require.Same(t, old.sources["routers"].source.(*bmpSource).table, tables["routers"])
+}
+
 // A source that every host can reach causes a warning.
 func TestRoutingWarning(t *testing.T) {
 	config := strings.Replace(readConfig("routed"), "accept = [\"::1/128\"]\n", "", 1)
