@@ -34,7 +34,6 @@ type actor struct {
 	now      time.Time   // time on this host
 	stamp    time.Time   // time stamp of the packet
 	stamps   []time.Time // time stamps of packets with answers that are not flushed
-	level    uint8       // level of the packet's queue, or roles.UnknownLevel
 	depth    uint64      // depth of the packet's queue in octets
 	deep     bool        // depth is known
 	digest   digest
@@ -80,7 +79,7 @@ func (a *actor) receivePacket(p *netio.Packet, e node.Event, now time.Time) {
 		e.Observe = e.Observe || e.Level == 0 // not congested
 	}
 	a.now, a.stamp = now, p.Time
-	a.level, a.depth, a.deep = e.Level, p.Depth, p.DepthKnown
+	a.depth, a.deep = p.Depth, p.DepthKnown
 	a.withKernel(func(k kernelProgram) { k.preparePacket(a.Role, p) })
 	a.Receive(&p.Record, e)
 }
@@ -113,6 +112,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	if d.Action == node.NoAction {
 		return
 	}
+	deep := a.deep && !due
 	level := uint8(roles.UnknownLevel)
 	if s, ok := a.Role.(*roles.Switch); ok {
 		level = s.Level
@@ -122,11 +122,11 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 		g := &a.digest.groups[group]
 		g.rate, g.rated = s.Rate()
 	}
-	a.seen.record(group, d, level, a.depth, a.deep && !due, a.now)
+	a.seen.record(group, d, level, a.depth, deep, a.now)
 	if a.server.lines != nil {
-		a.printDecision(d)
+		a.printDecision(d, deep)
 	} else if a.server.debug {
-		a.logDecision(d)
+		a.logDecision(d, deep)
 	}
 }
 
@@ -257,18 +257,18 @@ func (a *actor) resumeFlows(highest uint8) {
 	a.Due(a.now)
 }
 
-// newLine returns the line about a decision.
-func (a *actor) newLine(d *node.Decision) roles.Line {
+// newLine returns the line about a decision, with the depth of the packet's queue if it is known.
+func (a *actor) newLine(d *node.Decision, deep bool) roles.Line {
 	l := roles.NewLine(a.instance.Name, a.Role, d, a.frames, a.stamp)
-	if depth := a.depth; a.deep {
+	if depth := a.depth; deep {
 		l.Depth = &depth
 	}
 	return l
 }
 
 // printDecision prints a decision as play does.
-func (a *actor) printDecision(d *node.Decision) {
-	octets, err := json.Marshal(a.newLine(d))
+func (a *actor) printDecision(d *node.Decision, deep bool) {
+	octets, err := json.Marshal(a.newLine(d, deep))
 	if err != nil {
 		panic(err) // cannot happen: a line has only numbers and text
 	}
@@ -278,8 +278,8 @@ func (a *actor) printDecision(d *node.Decision) {
 }
 
 // logDecision logs a decision with the fields of its line, at level debug.
-func (a *actor) logDecision(d *node.Decision) {
-	l := a.newLine(d)
+func (a *actor) logDecision(d *node.Decision, deep bool) {
+	l := a.newLine(d, deep)
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", d.Action.String()))
 	add := func(present bool, key string, value any) {

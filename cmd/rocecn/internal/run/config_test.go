@@ -338,7 +338,7 @@ func TestPromised(t *testing.T) {
 	for _, a := range s.actors {
 		a.outcomes[node.NoAction].Add(1)
 		if a.instance.Role == "switch" {
-			a.level, a.depth, a.deep = 3, 100, true
+			a.depth, a.deep = 100, true
 			a.Role.(*roles.Switch).Level = 3
 			a.handleDecision(&node.Decision{Action: node.ActionSent, Message: message.KindFastCNP,
 				To: netip.MustParseAddr("2001:db8:1::a"), Flow: qpmap.Key{FlowKey: rocev2.FlowKey{

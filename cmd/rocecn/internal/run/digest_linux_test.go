@@ -186,6 +186,9 @@ func TestDebugLog(t *testing.T) {
 	w.distributePackets(s.parts[0], []netio.Packet{p, p, p}, time.Unix(1e9, 0))
 	require.Equal(t, 3, strings.Count(output.String(), "level=DEBUG msg=decision "), output)
 	require.Regexp(t, ` src=2001:db8:1::a dst=\S+ dest_qp=17 level=1 depth=15\n`, output.String())
+	output.Reset()
+	s.actors[0].handleDecision(aboutFlow(node.ActionSent, node.NoReason, 1, 17), nil, true)
+	require.NotContains(t, output.String(), "depth=") // no packet has caused it
 }
 
 // The tables of flows and senders have a maximum: the entry that was used longest ago is evicted, and counted.
