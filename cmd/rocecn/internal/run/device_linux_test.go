@@ -4,21 +4,35 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
+// fakeDevices are the RDMA devices that this host seems to have, nil for those that it has. Goroutines of an agent that
+// has ended may still read it.
+var fakeDevices atomic.Pointer[[]string]
+
+func init() {
+	listDevices = func() []string {
+		if names := fakeDevices.Load(); names != nil {
+			return *names
+		}
+		return rdma.Devices()
+	}
+}
+
 // setDevices makes this host have these RDMA devices, with one queue pair, until the test ends.
 func setDevices(t *testing.T, names ...string) {
 	t.Helper()
-	before := listDevices
-	listDevices = func() []string { return names }
-	t.Cleanup(func() { listDevices = before })
+	fakeDevices.Store(&names)
+	t.Cleanup(func() { fakeDevices.Store(nil) })
 	dir := t.TempDir()
 	const script = "#!/bin/sh\n[ $3 != qp ] || echo link rxe0/1 lqpn 17 rqpn 34 type RC state RTS\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte(script), 0o755))
@@ -58,7 +72,7 @@ func TestDeviceByDefault(t *testing.T) {
 			}
 			if c.want > 0 {
 				wiretest.Await(t, "the pair of the device", func() bool { return pairs() == c.want })
-				listDevices = func() []string { return nil } // the device is gone
+				fakeDevices.Store(new([]string)) // the device is gone
 				if c.devices != nil {
 					wiretest.Await(t, "no pair", func() bool { return pairs() == 0 })
 				}
