@@ -288,10 +288,13 @@ func (x *trial) target(make maker) (f ownFlow, m *notice, rates map[ownFlow]floa
 	}
 	for _, f := range all {
 		if m := make(x, last[f]); m != nil {
-			for other, rate := range x.lowest(rates) { // the usual variation
-				rates[other] = rate
+			for range tries {
+				if low := x.lowest(rates); low[f] >= slowed*rates[f] { // the usual variation
+					return f, m, low, nil
+				}
 			}
-			return f, m, rates, nil
+			o := unclear("the flow falls below %.0f %% of %.0f octets a second without a message", 100*slowed, rates[f])
+			return f, nil, nil, &o
 		}
 	}
 	missing := inapplicable("the sender's queue pair or the tester's address is unknown: want [[pair]] for a flow of " +
