@@ -23,4 +23,5 @@ var (
 	ErrNoOption         = errNoOption
 	ErrRoutingTruncated = errRoutingTruncated
 	ErrRoutingData      = errRoutingData
+	ErrRawIP            = errRawIP
 )
