@@ -127,7 +127,7 @@ func New(c Config) *Table {
 		loadIDs: map[[16]byte]uint32{},
 		pauses:  map[pauseKey]*pauses{}, assumed: assumed,
 		pairs: qplearn.New(qplearn.Config{
-			MaxPairs: 2 * c.MaxFlows, MaxOpen: c.MaxFlows / 2, MaxPending: c.MaxFlows, Grow: true,
+			MaxPairs: 2 * c.MaxFlows, MaxPending: c.MaxFlows, Grow: true,
 			Ports: true, // safe here because no notification is sent
 			Seed:  c.Seed,
 		}),
