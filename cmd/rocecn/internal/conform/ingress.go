@@ -236,6 +236,15 @@ func (x *trial) open(s *stream) (*fcnMessage, *outcome) {
 	return &fcnMessage{src: node, dst: n.src, port: x.profile.CodePoints.FCNPort, label: n.label, level: 3}, nil
 }
 
+// openOne opens the tunnel of a single connection, which it returns as a list, with an FCN about it.
+func (x *trial) openOne(v6 bool) (all []*stream, m *fcnMessage, o *outcome) {
+	if all = x.connections(v6, 1); len(all) == 0 {
+		return nil, nil, &errNoNotifier
+	}
+	m, o = x.open(all[0])
+	return all, m, o
+}
+
 // wrapLike puts a packet into the tunnel of a captured one, in the other direction. Segments of SRv6 are left out.
 func wrapLike(n *seen, ip []byte) []byte {
 	if n.protocol == protocolUDP {
@@ -257,11 +266,7 @@ func (x *trial) notifyUntil(m *fcnMessage, all []*stream, count int) bool {
 // relabelled is the body of a case about the CNPs that FCNs cause.
 func relabelled(v6 bool, c check) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all := x.connections(v6, 1)
-		if len(all) == 0 {
-			return errNoNotifier
-		}
-		m, o := x.open(all[0])
+		all, m, o := x.openOne(v6)
 		if o != nil {
 			return *o
 		}
@@ -271,11 +276,7 @@ func relabelled(v6 bool, c check) func(x *trial) outcome {
 }
 
 func relabels(x *trial) outcome {
-	all := x.connections(true, 1)
-	if len(all) == 0 {
-		return errNoNotifier
-	}
-	m, o := x.open(all[0])
+	all, m, o := x.openOne(true)
 	if o != nil {
 		return *o
 	}
@@ -311,11 +312,7 @@ func ofTwoLabels(x *trial) outcome {
 // ignoresFCN is the body of a case about FCNs that must not be answered, between such that are.
 func ignoresFCN(change func(x *trial, m *fcnMessage)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all := x.connections(true, 1)
-		if len(all) == 0 {
-			return errNoNotifier
-		}
-		m, o := x.open(all[0])
+		all, m, o := x.openOne(true)
 		if o != nil {
 			return *o
 		}
@@ -343,11 +340,7 @@ func ignoresFCN(change func(x *trial, m *fcnMessage)) func(x *trial) outcome {
 
 // answersEach requires a CNP for each of several FCNs.
 func (x *trial) answersEach(messages func(m *fcnMessage) []fcnMessage) outcome {
-	all := x.connections(true, 1)
-	if len(all) == 0 {
-		return errNoNotifier
-	}
-	m, o := x.open(all[0])
+	all, m, o := x.openOne(true)
 	if o != nil {
 		return *o
 	}
@@ -387,14 +380,10 @@ func ignoresReserved(x *trial) outcome {
 }
 
 func fcnPace(x *trial) outcome {
-	all := x.connections(true, 1)
-	switch {
-	case x.profile.Device.Limits.PerFlow == 0:
+	if x.profile.Device.Limits.PerFlow == 0 {
 		return inapplicable("device.limits has no per_flow")
-	case len(all) == 0:
-		return errNoNotifier
 	}
-	m, o := x.open(all[0])
+	all, m, o := x.openOne(true)
 	if o != nil {
 		return *o
 	}

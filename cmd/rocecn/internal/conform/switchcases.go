@@ -971,16 +971,25 @@ func rejectionOf(n *seen, host netip.Addr) []byte {
 	return icmpPacket(host, n.src, append(icmp, n.ip[:min(len(n.ip), 1232)]...))
 }
 
+// flowFrom returns one numbered flow, also as a list, from the host with this number in the senders' IPv6 prefix.
+func (x *trial) flowFrom(n uint32) (s *stream, all []*stream, o *outcome) {
+	prefix, ok := pick(x.profile.Hosts.Sender, true)
+	if all = x.flowsOf(prefix, 1); !ok || len(all) == 0 {
+		o := inapplicable("hosts has no IPv6 prefixes")
+		return nil, nil, &o
+	}
+	s = all[0]
+	s.src = host(prefix, n)
+	number(x, all)
+	return s, all, nil
+}
+
 // learnsRejection: a host rejects each Fast CNP, and gets no more of them, except one that probes it later.
 func learnsRejection(x *trial) outcome {
-	prefix, ok := pick(x.profile.Hosts.Sender, true)
-	all := x.flowsOf(prefix, 1)
-	if !ok || len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
+	s, all, o := x.flowFrom(40)
+	if o != nil {
+		return *o
 	}
-	s := all[0]
-	s.src = host(prefix, 40)
-	number(x, all)
 	answered := 0
 	reject := func() bool {
 		list := x.about(kindFastCNP, all)
@@ -1014,14 +1023,10 @@ func (x *trial) drainQueue() {
 // ignoresForgedRejection: errors about Fast CNPs that the switch did not send, as their flow label is another one,
 // change nothing.
 func ignoresForgedRejection(x *trial) outcome {
-	prefix, ok := pick(x.profile.Hosts.Sender, true)
-	all := x.flowsOf(prefix, 1)
-	if !ok || len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
+	s, all, o := x.flowFrom(41)
+	if o != nil {
+		return *o
 	}
-	s := all[0]
-	s.src = host(prefix, 41)
-	number(x, all)
 	x.congest(all, func() bool { return len(x.about(kindFastCNP, all)) > 0 })
 	list := x.about(kindFastCNP, all)
 	if len(list) == 0 {
