@@ -17,5 +17,5 @@ func ExampleExperiment_Cases() {
 		cases := e.Cases(experiment.Quick, 0)
 		fmt.Println(e.ID, cases[0].Name, cases[0].Scenario.Variants, len(cases[0].Scenario.Seeds), "seeds")
 	}
-	// Output: C1 one way 10µs, hop 1 [cnp proxy fastcnp oracle] 3 seeds
+	// Output: C1 one way 10µs, hop 1 [cnp proxy fastcnp oracle] 6 seeds
 }

@@ -5,7 +5,7 @@
 // returns [Results], which are printed as tables or as an HTML page.
 //
 // All variants of a case have the same random numbers, and at full size at
-// least five seeds. Runs are independent, so the runs of a Plan can be divided
+// least six seeds. Runs are independent, so the runs of a Plan can be divided
 // among machines and merged.
 package experiment
 
@@ -24,8 +24,8 @@ type Size uint8
 
 // The sizes.
 const (
-	Full  Size = iota // as documented, with ten seeds, or five for long experiments
-	Quick             // smaller networks, fewer points, shorter, with three seeds
+	Full  Size = iota // as documented, with ten seeds, or six for long experiments
+	Quick             // smaller networks, fewer points, shorter, with six seeds
 )
 
 // String returns "full" or "quick".
@@ -39,7 +39,7 @@ func (s Size) String() string {
 // seeds returns the number of seeds of a size.
 func (s Size) seeds() int {
 	if s == Quick {
-		return 3
+		return fewestSeeds
 	}
 	return 10
 }
@@ -58,7 +58,7 @@ type Experiment struct {
 	Title string
 	Asks  string // the question, and how it is answered
 	Quick bool   // one of those that "quick" runs
-	Long  bool   // at full size it takes long: five seeds
+	Long  bool   // at full size it takes long: six seeds
 
 	cases func(s Size) []Case
 	shown []Shown                      // the figures of its table
@@ -129,7 +129,7 @@ func (e *Experiment) Cases(s Size, seeds int) []Case {
 	if seeds == 0 {
 		seeds = s.seeds()
 		if s == Full && e.Long {
-			seeds = 5
+			seeds = fewestSeeds
 		}
 	}
 	for i := range cases {

@@ -28,7 +28,7 @@ func TestCases(t *testing.T) {
 				read, err := scenario.Read(short)
 				require.NoError(t, err, "%s, %s: %s", e.ID, c.Name, short)
 				require.Equal(t, c.Scenario, read, "%s, %s", e.ID, c.Name)
-				require.Len(t, c.Scenario.Seeds, map[bool]int{true: 5, false: size.seeds()}[size == Full && e.Long])
+				require.Len(t, c.Scenario.Seeds, map[bool]int{true: 6, false: size.seeds()}[size == Full && e.Long])
 				require.NotEmpty(t, e.shown)
 			}
 			require.NotEmpty(t, names)

@@ -14,14 +14,36 @@ type Steadiness uint8
 
 // The results.
 const (
-	Start     Steadiness = iota // the figure includes the start of the run, or is of messages
-	Unchecked                   // the runs have no halves
-	InSteady                    // the halves agree
-	NotSteady                   // they do not: the figure must not be quoted
+	Start       Steadiness = iota // the figure includes the start of the run, or is of messages
+	Unchecked                     // the runs have no halves
+	InSteady                      // the halves agree
+	NotSteady                     // they do not: the figure must not be quoted
+	TooFewSeeds                   // the seeds are too few, or differ too much, to judge: the same
 )
+
+// IsShown reports whether a comparison may use the figure: it has no known fault.
+func (s Steadiness) IsShown() bool { return s != NotSteady && s != TooFewSeeds }
+
+// mark returns the mark after a figure that nothing shows to be steady.
+func (s Steadiness) mark() string {
+	switch s {
+	case Unchecked:
+		return " †"
+	case TooFewSeeds:
+		return " ‡"
+	}
+	return ""
+}
 
 // drift is the difference between two halves, as a share of the figure, up to which it is steady.
 const drift = 0.02
+
+// blur is the difference between two halves, as a share of the figure, that the bounds of the median must exclude:
+// otherwise any two halves would agree if only the seeds differ enough.
+const blur = 0.1
+
+// fewestSeeds is the number of seeds from which on the bounds of [lab.Median] have a probability of 95 %.
+const fewestSeeds = 6
 
 // maxDoublings is the number of times that the warmup of a case is doubled until its figures are steady.
 const maxDoublings = 2
@@ -33,9 +55,13 @@ func isSteadyFigure(figure string) bool {
 	})
 }
 
-// halvesAgree reports whether the halves of a figure agree, one pair for each seed: the median of their differences is
-// at most 2 % of the median of the figure, or its bounds include 0.
-func halvesAgree(halves [][2]float64) bool {
+// judgeHalves compares the halves of a figure, one pair for each seed. They do not agree if the median of their
+// differences is above 2 % of the median of the figure, and its bounds exclude 0. Otherwise they agree, unless there
+// are fewer than six seeds, or the bounds reach 10 % of the figure.
+func judgeHalves(halves [][2]float64) Steadiness {
+	if len(halves) == 0 {
+		return Unchecked
+	}
 	var differences, middles []float64
 	for _, h := range halves {
 		differences = append(differences, h[1]-h[0])
@@ -43,7 +69,14 @@ func halvesAgree(halves [][2]float64) bool {
 	}
 	d, from, to := lab.Median(differences)
 	size, _, _ := lab.Median(middles)
-	return math.Abs(d) <= drift*math.Abs(size) || from <= 0 && 0 <= to && from < to
+	size = math.Abs(size)
+	switch {
+	case math.Abs(d) > drift*size && (from > 0 || to < 0):
+		return NotSteady
+	case len(halves) < fewestSeeds || max(-from, to) > blur*size:
+		return TooFewSeeds
+	}
+	return InSteady
 }
 
 // isWarmed reports whether the case is measured after a warmup.
@@ -60,13 +93,7 @@ func (r *Results) Steadiness(c *CaseText, v lab.Variant, figure string) Steadine
 			halves = append(halves, h)
 		}
 	}
-	switch {
-	case len(halves) == 0:
-		return Unchecked
-	case halvesAgree(halves):
-		return InSteady
-	}
-	return NotSteady
+	return judgeHalves(halves)
 }
 
 // runHalves returns the halves of the steady figures that the case's experiment shows.
@@ -89,8 +116,9 @@ func (c *Case) runHalves(r *scenario.Result) map[string][2]float64 {
 	return halves
 }
 
-// isSteady reports whether all figures of the runs of a case are steady.
-func (c *Case) isSteady(runs []*Run) bool {
+// drifts reports whether a figure of the runs of a case is not steady. A longer warmup does not help against too few
+// seeds.
+func (c *Case) drifts(runs []*Run) bool {
 	type id struct {
 		variant lab.Variant
 		figure  string
@@ -102,11 +130,11 @@ func (c *Case) isSteady(runs []*Run) bool {
 		}
 	}
 	for _, halves := range all {
-		if !halvesAgree(halves) {
-			return false
+		if judgeHalves(halves) == NotSteady {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // doubleWarmup returns the case with twice the warmup, and as long a measurement after it.

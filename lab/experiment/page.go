@@ -523,13 +523,14 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 			for _, v := range variants {
 				m, from, to, ok := r.Median(c, v, shown.Figure)
 				cell := pageCell{Median: "–", Bounds: r.formatUnfinished(c, v, shown.Figure, from, to)}
+				steady := r.Steadiness(c, v, shown.Figure)
 				switch {
-				case ok && r.Steadiness(c, v, shown.Figure) == NotSteady:
+				case ok && steady == NotSteady:
 					some = true
 					cell = pageCell{Median: "not steady"}
 				case ok:
 					some = some || m != 0 || to != 0
-					cell.Median = scenario.Figure(m)
+					cell.Median = scenario.Figure(m) + steady.mark()
 					cell.Class = r.formatAgainst(c, v, shown)
 				}
 				row.Cells = append(row.Cells, cell)
@@ -549,8 +550,8 @@ func (r *Results) figureGain(c *CaseText, v lab.Variant, s Shown) (m, from, to f
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
 	_, fewer := r.meanWithout(c, v, s.Figure)
 	_, fewerByCNP := r.meanWithout(c, lab.CNP, s.Figure)
-	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP || r.Steadiness(c, v, s.Figure) == NotSteady ||
-		r.Steadiness(c, lab.CNP, s.Figure) == NotSteady {
+	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP || !r.Steadiness(c, v, s.Figure).IsShown() ||
+		!r.Steadiness(c, lab.CNP, s.Figure).IsShown() {
 		return 0, 0, 0, false
 	}
 	for i := range ratios {

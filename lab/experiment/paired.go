@@ -21,7 +21,7 @@ type Change struct {
 	P           float64 // of a paired t-test, two-sided; NaN of a single seed
 	AdjustedP   float64 // P after Holm's correction over the comparisons of the figure in the experiment
 	Seeds       int
-	Comparisons int // number of comparisons over which AdjustedP is corrected
+	Comparisons int // number of comparisons over which AdjustedP is corrected, without those of a single seed
 }
 
 // significance is the probability of at least one false difference among the comparisons of a figure.
@@ -74,8 +74,9 @@ func (c *CaseText) findBaseline(v lab.Variant) (than lab.Variant, ok bool) {
 	return than, v != than && slices.Contains(c.Variants, than) && slices.Contains(c.Variants, v)
 }
 
-// Changes returns the changes of a figure in all cases of an experiment. Holm's correction is over all of them.
-// Figures that leave out unfinished messages, and figures that are not steady, are not compared.
+// Changes returns the changes of a figure in all cases of an experiment: of each variant in each case from its
+// baseline. Holm's correction is over all of them, and over no other figure or experiment. Figures that leave out
+// unfinished messages, and figures of which steadiness is denied or cannot be judged, are not compared.
 func (r *Results) Changes(experiment, figure string) (all []Change) {
 	for _, c := range r.In(experiment) {
 		for _, v := range c.Variants {
@@ -88,8 +89,14 @@ func (r *Results) Changes(experiment, figure string) (all []Change) {
 	for i := range all {
 		tests = append(tests, all[i].P)
 	}
+	n := 0
+	for _, p := range tests {
+		if !math.IsNaN(p) {
+			n++
+		}
+	}
 	for i, p := range correctHolm(tests) {
-		all[i].AdjustedP, all[i].Comparisons = p, len(all)
+		all[i].AdjustedP, all[i].Comparisons = p, n
 	}
 	return all
 }
@@ -113,7 +120,7 @@ func (r *Results) Change(c *CaseText, v lab.Variant, figure string) (change Chan
 // computeChange is Change without the correction.
 func (r *Results) computeChange(c *CaseText, v lab.Variant, figure string) (change Change, ok bool) {
 	than, ok := c.findBaseline(v)
-	if !ok || r.Steadiness(c, v, figure) == NotSteady || r.Steadiness(c, than, figure) == NotSteady {
+	if !ok || !r.Steadiness(c, v, figure).IsShown() || !r.Steadiness(c, than, figure).IsShown() {
 		return change, false
 	}
 	_, fewer := r.meanWithout(c, v, figure)

@@ -106,20 +106,27 @@ func TestChanges(t *testing.T) {
 	require.False(t, ok, "the baseline")
 }
 
-// The halves agree if they differ by 2 % at most, or if the seeds differ by more than the halves.
+// The halves agree if they differ by 2 % at most, or if the seeds differ by more than the halves, but not if the seeds
+// are fewer than six or differ so much that halves with 10 % between them would agree.
 func TestSteadiness(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		halves [][2]float64
 		want   Steadiness
 	}{
-		{"equal", [][2]float64{{5, 5}, {6, 6}}, InSteady},
-		{"1.9 % in each seed", [][2]float64{{100, 101.9}, {200, 203.8}}, InSteady},
-		{"2.2 % in each seed", [][2]float64{{100, 102.2}, {200, 204.4}}, NotSteady},
-		{"10 % in either direction", [][2]float64{{100, 110}, {110, 100}, {100, 120}}, InSteady},
+		{"equal", six(5, 0, 0), InSteady},
+		{"equal, five seeds", six(5, 0, 0)[:5], TooFewSeeds},
+		{"1.9 % in each seed", six(100, 1.9, 1.9), InSteady},
+		{"2.2 % in each seed", six(100, 2.2, 2.2), NotSteady},
+		{"2.2 % in each of two seeds", six(100, 2.2, 2.2)[:2], NotSteady},
+		{"9 % in either direction", six(100, 9, -9), InSteady},
+		{"11 % in either direction", six(100, 11, -11), TooFewSeeds},
+		{"1 % in the median, 11 % in one seed", append(six(100, 1, 1), [2]float64{100, 111})[1:], TooFewSeeds},
 		{"one seed", [][2]float64{{100, 110}}, NotSteady},
-		{"from 0", [][2]float64{{0, 1}, {0, 2}}, NotSteady},
-		{"always 0", [][2]float64{{0, 0}, {0, 0}}, InSteady},
+		{"one seed, equal", [][2]float64{{100, 100}}, TooFewSeeds},
+		{"from 0", six(0, 1, 2), NotSteady},
+		{"always 0", six(0, 0, 0), InSteady},
+		{"0 but for one seed", append(six(0, 0, 0), [2]float64{0, 1})[1:], TooFewSeeds},
 		{"none", nil, Unchecked},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,12 +144,49 @@ func TestSteadiness(t *testing.T) {
 			require.Equal(t, c.want, r.Steadiness(&r.Cases[0], lab.CNP, use))
 			require.Equal(t, Start, r.Steadiness(&r.Cases[0], lab.CNP, firstCut), "of the start")
 			cell, _ := r.Cell(&r.Cases[0], lab.CNP, use)
-			texts := map[Steadiness]string{InSteady: "7", NotSteady: "not steady", Unchecked: "7 †"}
+			texts := map[Steadiness]string{
+				InSteady: "7", NotSteady: "not steady", Unchecked: "7 †", TooFewSeeds: "7 ‡",
+			}
 			require.Equal(t, texts[c.want], cell)
 			_, ok := r.Change(&r.Cases[0], lab.FastCNP, use)
-			require.Equal(t, c.want != NotSteady, ok, "a figure that is not steady is not compared")
+			compared := c.want == InSteady || c.want == Unchecked
+			require.Equal(t, compared, ok, "a figure that is not steady is not compared")
 		})
 	}
+}
+
+// six returns halves of six seeds, with these differences between them by turns.
+func six(first, odd, even float64) (halves [][2]float64) {
+	for i := range 6 {
+		d := odd
+		if i%2 == 1 {
+			d = even
+		}
+		halves = append(halves, [2]float64{first, first + d})
+	}
+	return halves
+}
+
+// A comparison of one seed is no test: the correction does not count it.
+func TestComparisons(t *testing.T) {
+	r := &Results{}
+	for _, name := range []string{"a", "b"} {
+		r.Cases = append(r.Cases, CaseText{Experiment: "X", Name: name, Variants: []lab.Variant{lab.CNP, lab.FastCNP}})
+		for seed := range map[string]int{"a": 6, "b": 1}[name] {
+			for i, v := range []lab.Variant{lab.CNP, lab.FastCNP} {
+				r.Runs = append(r.Runs, Run{Experiment: "X", Case: name, Variant: v, Seed: uint64(seed + 1),
+					Figures: Figures{peak: 100 + float64(i*(seed+1))}})
+			}
+		}
+	}
+	all := r.Changes("X", peak)
+	require.Len(t, all, 2)
+	for i := range all {
+		require.Equal(t, 1, all[i].Comparisons, all[i].Case.Name)
+	}
+	require.EqualValues(t, all[0].P, all[0].AdjustedP)
+	require.True(t, math.IsNaN(all[1].AdjustedP))
+	require.False(t, all[1].Significant())
 }
 
 // A case that is not steady runs again with twice the warmup: the queue of a link that is full from 100 µs on grows.
@@ -156,7 +200,7 @@ func TestWarmupDoubles(t *testing.T) {
 			s.Warmup, s.Duration = 20*µs, 60*µs
 			return []Case{{Scenario: s, At: []Coordinate{number("rate", float64(rate)/1e9, "Gbit/s")}}}
 		}}
-		return e.Cases(Quick, 3)
+		return e.Cases(Quick, 0)
 	}
 	for _, c := range []struct {
 		rate scenario.Rate
@@ -167,7 +211,7 @@ func TestWarmupDoubles(t *testing.T) {
 			p := Plan{Cases: cases(c.rate), Save: func(*Results) error { saved++; return nil }}
 			r, err := p.Run(t.Context(), "c0ffee", Quick, func(float64) {})
 			require.NoError(t, err)
-			require.Len(t, r.Runs, 3)
+			require.Len(t, r.Runs, 6)
 			require.Equal(t, 2, saved, "after the case, and at the end")
 			s, err := scenario.Read(r.Cases[0].Scenario)
 			require.NoError(t, err)

@@ -85,8 +85,8 @@ func (r *Results) Cell(c *CaseText, v lab.Variant, figure string) (text string, 
 	if unfinished := r.formatUnfinished(c, v, figure, from, to); unfinished != "" {
 		text += " (" + unfinished + ")"
 	}
-	if ok && steady == Unchecked {
-		text += " †"
+	if ok {
+		text += steady.mark()
 	}
 	return text, m != 0 || to != 0
 }
@@ -174,6 +174,7 @@ func (r *Results) writeChanges(out *strings.Builder, e *Experiment, c *CaseText)
 	}
 	if len(table) > 1 {
 		scenario.Columns(out, table)
-		fmt.Fprintf(out, "p: paired t-test, Holm's correction over all cases of %s; n.s.: 0.05 or more\n\n", e.ID)
+		fmt.Fprintf(out, "p: paired t-test, Holm's correction over the figure's differences in all cases of %s; "+
+			"n.s.: 0.05 or more\n\n", e.ID)
 	}
 }

@@ -246,7 +246,7 @@ func (p *Plan) runBefore(c *Case) (text CaseText, runs []*Run, known bool, err e
 func (c *Case) runSteady(ctx context.Context) (*Case, []*Run, error) {
 	for doubled := 0; ; doubled++ {
 		runs, err := c.runOnce(ctx)
-		if err != nil || doubled == maxDoublings || c.isSteady(runs) {
+		if err != nil || doubled == maxDoublings || !c.drifts(runs) {
 			return c, runs, err
 		}
 		c = c.doubleWarmup()
