@@ -52,7 +52,7 @@ func (s *Session) Close(now time.Time) {
 	t.sessions = slices.DeleteFunc(t.sessions, func(open *Session) bool { return open == s })
 	for _, v := range t.views {
 		if v.session == s {
-			v.session = nil
+			v.session, v.reports = nil, [families]bool{}
 			t.holdRoutes(v, now)
 			t.removeIfUnused(v)
 		}
@@ -173,7 +173,9 @@ func (s *Session) beginPeer(h *bmp.BMPPeerHeader, m *bmp.BMPPeerUpNotification, 
 	for _, id.kind = range kinds {
 		if v := s.table.views[id]; v != nil {
 			s.table.holdRoutes(v, now)
-			v.session = nil
+			if v.session != s {
+				v.session, v.reports = nil, [families]bool{}
+			}
 		}
 		if v := s.findView(id); v != nil {
 			v.addPath = negotiateAddPath(m)
@@ -200,8 +202,11 @@ func (s *Session) endPeer(h *bmp.BMPPeerHeader, now time.Time) {
 				s.table.removeRoutes(v, of, false)
 			}
 		}
-		v.session = nil
+		v.session, v.reports = nil, [families]bool{}
 		s.table.removeIfUnused(v)
+	}
+	for of := range families {
+		s.chooseViews(of)
 	}
 }
 
@@ -225,11 +230,11 @@ func (s *Session) updateRoutes(h *bmp.BMPPeerHeader, u *bgp.BGPUpdate, malformed
 	if malformed {
 		a.nhc = nil
 	}
-	s.withdrawRoutes(v, ipv4, u.WithdrawnRoutes)
+	s.withdrawRoutes(v, u.WithdrawnRoutes)
 	s.announceRoutes(v, ipv4, &a, u.NLRI, a.nextHop)
 	if m := a.unreach; m != nil {
-		if of, ok := unicastFamily(bgp.NewFamily(m.AFI, m.SAFI)); ok {
-			s.withdrawRoutes(v, of, m.Value)
+		if _, ok := unicastFamily(bgp.NewFamily(m.AFI, m.SAFI)); ok {
+			s.withdrawRoutes(v, m.Value)
 		}
 	}
 	if m := a.reach; m != nil {
@@ -239,11 +244,8 @@ func (s *Session) updateRoutes(h *bmp.BMPPeerHeader, u *bgp.BGPUpdate, malformed
 	}
 }
 
-// withdrawRoutes handles withdrawn routes of a family.
-func (s *Session) withdrawRoutes(v *view, of family, routes []bgp.PathNLRI) {
-	if v.id.kind > s.best[of] {
-		return
-	}
+// withdrawRoutes handles withdrawn routes.
+func (s *Session) withdrawRoutes(v *view, routes []bgp.PathNLRI) {
 	for _, n := range routes {
 		s.table.removeProxy(v, routeOf(n))
 	}
@@ -251,8 +253,13 @@ func (s *Session) withdrawRoutes(v *view, of family, routes []bgp.PathNLRI) {
 
 // announceRoutes handles routes of a family with a next hop.
 func (s *Session) announceRoutes(v *view, of family, a *attributes, routes []bgp.PathNLRI, nextHop netip.Addr) {
-	if len(routes) == 0 || !s.usesView(v, of) {
+	if len(routes) == 0 {
 		return
+	}
+	// Other messages do not show that a router reports a view: FRRouting sends End-of-RIB of all views.
+	if !v.reports[of] {
+		v.reports[of] = true
+		s.chooseViews(of)
 	}
 	proxy, ok := netip.Addr{}, false
 	if a.nhc != nil {
@@ -267,27 +274,31 @@ func (s *Session) announceRoutes(v *view, of family, a *attributes, routes []bgp
 	}
 	for _, n := range routes {
 		if ok {
-			s.table.setProxy(v, routeOf(n), proxy, metric)
+			s.table.setProxy(v, routeOf(n), proxy, metric, v.id.kind == s.best[of])
 		} else {
 			s.table.removeProxy(v, routeOf(n))
 		}
 	}
 }
 
-// usesView reports whether the routes of a view and family count, when one is announced. If the view is better than
-// those so far, their advertisements are removed. Other messages do not show that a router reports a view: FRRouting
-// sends End-of-RIB of all views.
-func (s *Session) usesView(v *view, of family) bool {
-	switch {
-	case v.id.kind > s.best[of]:
-		return false
-	case v.id.kind < s.best[of]:
-		s.best[of] = v.id.kind
-		for _, other := range s.table.views {
-			if other.session == s && other.id.kind > v.id.kind {
-				s.table.removeRoutes(other, of, false)
+// chooseViews makes the table use the routes of the best views of a family that the router reports. It keeps the routes
+// of other views: the router does not report them again when the best ones end.
+func (s *Session) chooseViews(of family) {
+	best := noView
+	for _, v := range s.table.views {
+		if v.session == s && v.reports[of] {
+			best = min(best, v.id.kind)
+		}
+	}
+	if best == s.best[of] {
+		return
+	}
+	s.best[of] = best
+	for _, use := range []bool{false, true} { // first make room
+		for _, v := range s.table.views {
+			if v.session == s && (v.id.kind == best) == use {
+				s.table.useRoutes(v, of, use)
 			}
 		}
 	}
-	return true
 }

@@ -26,6 +26,7 @@ type Table struct {
 	views    map[viewID]*view
 	sessions []*Session // open sessions
 	held     int        // advertisements of lost sessions
+	unused   int        // advertisements in views that are not the best ones of their session
 	expiry   time.Time  // no advertisement expires before; zero if none expires
 	lastView uint32     // number of the latest view
 	counts   Counts
@@ -64,8 +65,10 @@ type view struct {
 	id      viewID
 	number  uint32
 	session *Session                          // session that reports the view, or nil if it is lost
+	reports [families]bool                    // the session has announced a route
 	addPath map[bgp.Family]bgp.BGPAddPathMode // families of routes with path identifiers; never changed
 	routes  map[route]advertised
+	used    int // number of routes with their proxy in the table
 }
 
 // A route of a view. A peer has several routes to a prefix if they have path identifiers (RFC 7911).
@@ -74,10 +77,12 @@ type route struct {
 	path   uint32 // path identifier, or 0
 }
 
-// advertised is the proxy that the table has for a route.
+// advertised is the proxy of a route.
 type advertised struct {
-	proxy netip.Addr
-	until time.Time // time of its removal; zero while its session is open
+	proxy  netip.Addr
+	metric uint32
+	used   bool      // it is in the table, since its view is the best one of its session
+	until  time.Time // time of its removal; zero while its session is open
 }
 
 // A family is an address family of unicast routes.
@@ -171,20 +176,27 @@ func (t *Table) expireAt(at time.Time) {
 // heldMetric is the metric of advertisements of lost sessions.
 const heldMetric = math.MaxUint32
 
-// setProxy sets the proxy of a route.
-func (t *Table) setProxy(v *view, r route, proxy netip.Addr, metric uint32) {
-	a := pnc.Advertisement{Prefix: r.prefix, Proxy: proxy, Metric: metric, Originator: v.originator(r.path)}
-	if a.Validate() != nil {
-		t.counts.Invalid++
-		t.removeProxy(v, r)
-		return
-	}
+// setProxy sets the proxy of a route. The table has it if use is set.
+func (t *Table) setProxy(v *view, r route, proxy netip.Addr, metric uint32, use bool) {
+	a := v.newAdvertisement(r, proxy, metric)
 	t.removeProxy(v, r)
-	if t.proxies.Insert(a) != nil {
+	switch {
+	case a.Validate() != nil:
+		t.counts.Invalid++
+		return
+	case use && t.proxies.Insert(a) != nil, !use && t.unused >= MaxProxies:
 		t.counts.Full++
 		return
+	case use:
+		v.used++
+	default:
+		t.unused++
 	}
-	v.routes[r] = advertised{proxy: proxy}
+	v.routes[r] = advertised{proxy: proxy, metric: metric, used: use}
+}
+
+func (v *view) newAdvertisement(r route, proxy netip.Addr, metric uint32) pnc.Advertisement {
+	return pnc.Advertisement{Prefix: r.prefix, Proxy: proxy, Metric: metric, Originator: v.originator(r.path)}
 }
 
 // removeProxy removes the proxy of a route, if it has one.
@@ -196,8 +208,27 @@ func (t *Table) removeProxy(v *view, r route) {
 	if !a.until.IsZero() {
 		t.held--
 	}
-	t.proxies.Withdraw(v.originator(r.path), r.prefix)
+	if a.used {
+		t.proxies.Withdraw(v.originator(r.path), r.prefix)
+		v.used--
+	} else {
+		t.unused--
+	}
 	delete(v.routes, r)
+}
+
+// useRoutes puts the proxies of a view and family into the table, or takes them out of it and keeps them in the view.
+// It removes those of an earlier session that are no longer used.
+func (t *Table) useRoutes(v *view, of family, use bool) {
+	for r, a := range v.routes {
+		switch {
+		case familyOf(r.prefix) != of || a.used == use:
+		case !a.until.IsZero():
+			t.removeProxy(v, r)
+		default:
+			t.setProxy(v, r, a.proxy, a.metric, use)
+		}
+	}
 }
 
 // holdRoutes keeps the advertisements of a view, which its session no longer reports, for the hold time.
@@ -206,16 +237,14 @@ func (t *Table) holdRoutes(v *view, now time.Time) {
 	for r, a := range v.routes {
 		switch {
 		case !a.until.IsZero(): // since an earlier session
-		case t.settings.Hold <= 0:
+		case t.settings.Hold <= 0 || !a.used:
 			t.removeProxy(v, r)
 		default:
 			a.until = until
 			v.routes[r] = a
 			t.held++
 			t.expireAt(until)
-			_ = t.proxies.Insert(pnc.Advertisement{ // replaces the one with another metric
-				Prefix: r.prefix, Proxy: a.proxy, Metric: heldMetric, Originator: v.originator(r.path),
-			})
+			_ = t.proxies.Insert(v.newAdvertisement(r, a.proxy, heldMetric)) // replaces the one with another metric
 		}
 	}
 }
@@ -245,6 +274,13 @@ func (v *view) originator(path uint32) pnc.Originator {
 	}}
 }
 
+// Len returns the number of advertisements in the table.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.proxies.Stats().Advertisements
+}
+
 // Status is the state of a Table.
 type Status struct {
 	Counts
@@ -261,7 +297,7 @@ type RouterStatus struct {
 	Name    string // sysName of the router, or "" if it did not send one
 	Since   time.Time
 	Peers   int // BGP peers
-	Proxies int // advertisements
+	Proxies int // advertisements in the table
 }
 
 // Status returns the state, with routers in order of their addresses.
@@ -270,19 +306,23 @@ func (t *Table) Status() Status {
 	defer t.mu.RUnlock()
 	stats := t.proxies.Stats()
 	s := Status{Counts: t.counts, Proxies: stats.Advertisements, Held: t.held, Prefixes: stats.Prefixes}
-	for _, open := range t.sessions {
-		r := RouterStatus{Address: open.router, Name: open.name, Since: open.since}
-		peers := map[viewID]bool{}
-		for id, v := range t.views {
-			if v.session == open {
-				id.kind = 0
-				peers[id] = true
-				r.Proxies += len(v.routes)
-			}
+	at := make(map[*Session]int, len(t.sessions))
+	for i, open := range t.sessions {
+		at[open] = i
+		s.Routers = append(s.Routers, RouterStatus{Address: open.router, Name: open.name, Since: open.since})
+	}
+	peers := make(map[viewID]bool, len(t.views))
+	for id, v := range t.views {
+		if v.session == nil {
+			continue
 		}
-		r.Peers = len(peers)
-		s.Peers += r.Peers
-		s.Routers = append(s.Routers, r)
+		r := &s.Routers[at[v.session]]
+		r.Proxies += v.used
+		if id.kind = 0; !peers[id] { // both views of a peer
+			peers[id] = true
+			r.Peers++
+			s.Peers++
+		}
 	}
 	slices.SortStableFunc(s.Routers, func(a, b RouterStatus) int {
 		return cmp.Or(a.Address.Compare(b.Address), a.Since.Compare(b.Since))

@@ -190,6 +190,27 @@ func TestReceive(t *testing.T) {
 			peer1.update(origin, asPath, nhc(1), reach(net128)), chosen.update(origin, asPath, nhc(2), reach(net64)),
 			post1.update(origin, asPath, nhc(3), reach(net128)),
 		}, 2},
+		{"the Loc-RIB is no longer reported: the routes of the peers, before the policy", [][]byte{
+			peer1.sendUp(open), peer1.update(origin, asPath, nhc(1), reach(net128)),
+			chosen.update(origin, asPath, nhc(2), reach(net64)), chosen.sendDown(),
+		}, 1},
+		{"the same, after the policy", [][]byte{
+			post1.update(origin, asPath, nhc(1), reach(net64)), chosen.update(origin, asPath, nhc(2), reach(net64)),
+			peer1.update(origin, asPath, nhc(3), reach(net128)), chosen.sendDown(),
+		}, 1},
+		{"the same, the route was withdrawn before", [][]byte{
+			peer1.update(origin, asPath, nhc(1), reach(net64)), chosen.update(origin, asPath, nhc(2), reach(net64)),
+			peer1.update(unreach(net64)), chosen.sendDown(),
+		}, 2}, // is held
+		{"the only peer after the policy goes down: routes before it", [][]byte{
+			peer1.sendUp(open), peer2.sendUp(open), peer2.update(origin, asPath, nhc(2), reach(net64)),
+			post1.update(origin, asPath, nhc(1), reach(net48)), peer1.sendDown(),
+		}, 2},
+		{"one of two peers after the policy goes down", [][]byte{
+			peer2.update(origin, asPath, nhc(3), reach(net128)),
+			peer{flags: 0x40, host: 2}.update(origin, asPath, nhc(2), reach(net64)),
+			post1.update(origin, asPath, nhc(1), reach(net48)), peer1.sendDown(),
+		}, 2},
 		{"the end of the routes of a view that is not reported", [][]byte{
 			peer1.sendUp(open), post1.update(endOfRIB6), peer1.update(origin, asPath, nhc(1), reach(net64)),
 			post1.update(endOfRIB6), post1.update(),
@@ -407,4 +428,28 @@ func TestLimits(t *testing.T) {
 		table.Advance(start.Add(time.Minute))
 		require.Zero(t, table.Status().Proxies)
 	})
+}
+
+// Routes of views that are not used have a maximum of their own, count nowhere else, and end with their session.
+func TestUnusedViews(t *testing.T) {
+	table := NewTable(code, Settings{Hold: time.Minute})
+	s := wiretest.Must(table.Open(router, start))(t)
+	receive := func(m []byte) { require.NoError(t, s.Receive(m, start)) }
+	receive(chosen.update(origin, asPath, nhc(2), reach(net64)))
+	receive(peer1.update(origin, asPath, nhc(1), reach(net64+net128)))
+	status := table.Status()
+	require.Equal(t, 1, status.Proxies)
+	require.Equal(t, 1, status.Routers[0].Proxies)
+	require.Equal(t, 2, status.Routers[0].Peers)
+	require.Equal(t, 2, table.unused)
+	table.unused = MaxProxies
+	receive(peer1.update(origin, asPath, nhc(1), reach(net48)))
+	require.EqualValues(t, 1, table.Status().Full)
+	table.unused = 2
+	s.Close(start)
+	require.Zero(t, table.unused)
+	require.Equal(t, 1, table.Status().Held)
+	table.Advance(start.Add(time.Minute))
+	require.Zero(t, table.Status().Proxies)
+	require.Empty(t, table.views)
 }

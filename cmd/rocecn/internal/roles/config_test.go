@@ -274,10 +274,10 @@ func TestDevicePairs(t *testing.T) {
 	got := wiretest.Must(sent(here, there, 17))(t)
 	require.EqualValues(t, 99, got)
 
-	h.device = newDevicePairs(&Device{Pairs: []DevicePair{
+	h.device = NewDevice([]DevicePair{
 		{34, 17, there}, {35, 17, other}, {36, 18, netip.Addr{}}, {37, 19, netip.Addr{}}, {38, 19, netip.Addr{}},
 		{39, 20, other}, {40, 20, netip.Addr{}},
-	}})
+	}, nil)
 	for _, c := range []struct {
 		src, dst netip.Addr
 		destQP   uint32

@@ -16,12 +16,6 @@ type DeviceUser interface {
 	SetDevice(d *Device)
 }
 
-// A Device has the queue pairs of the RDMA devices of a host.
-type Device struct {
-	Pairs []DevicePair
-	Addrs []netip.Addr // addresses of the host, besides those of the role
-}
-
 var _ = []DeviceUser{&Sender{}, &Receiver{}, &Proxy{}}
 
 // A DevicePair is a connected queue pair of the host, as its RDMA device reports it. Remote is the zero Addr if the
@@ -31,22 +25,19 @@ type DevicePair struct {
 	Remote       netip.Addr
 }
 
-// devicePairs are the queue pairs of the host's device.
-type devicePairs struct {
-	addrs     []netip.Addr            // addresses of the host
+// A Device has the queue pairs of the RDMA devices of a host. It never changes, so that roles can share it.
+type Device struct {
+	addrs     []netip.Addr            // addresses of the host, besides those of the role
 	byRemote  map[uint32][]DevicePair // by the queue pair at the other end
 	remotes   map[uint32]netip.Addr   // remote address, by the host's own queue pair
 	remoteQPs map[uint32]uint32       // remote queue pair, by the host's own queue pair
 }
 
-// newDevicePairs returns the pairs of a device, or nil if they are unknown.
-func newDevicePairs(device *Device) *devicePairs {
-	if device == nil {
-		return nil
-	}
-	all := device.Pairs
-	d := &devicePairs{
-		addrs: device.Addrs, byRemote: map[uint32][]DevicePair{}, remotes: map[uint32]netip.Addr{},
+// NewDevice returns a Device with at most 131,072 of these queue pairs. addrs are the addresses of the host, besides
+// those of the roles; the Device keeps the slice.
+func NewDevice(all []DevicePair, addrs []netip.Addr) *Device {
+	d := &Device{
+		addrs: addrs, byRemote: map[uint32][]DevicePair{}, remotes: map[uint32]netip.Addr{},
 		remoteQPs: map[uint32]uint32{},
 	}
 	for _, p := range all[:min(len(all), maxLearned)] {
@@ -56,9 +47,12 @@ func newDevicePairs(device *Device) *devicePairs {
 	return d
 }
 
+// Len returns the number of queue pairs of the host.
+func (d *Device) Len() int { return len(d.remotes) }
+
 // findSent returns the queue pair that sends a flow of the host: the only one that is connected to this one at the
 // other end, by the known address of that end.
-func (d *devicePairs) findSent(k *rocev2.FlowKey) (qp uint32, err error) {
+func (d *Device) findSent(k *rocev2.FlowKey) (qp uint32, err error) {
 	n := 0
 	for _, p := range d.byRemote[k.DestQP] {
 		if p.Remote == k.Dst {
@@ -79,7 +73,7 @@ func (d *devicePairs) findSent(k *rocev2.FlowKey) (qp uint32, err error) {
 
 // findReceived returns the queue pair that sends a flow to the host: the one to which the host's queue pair is
 // connected, unless that is at another address.
-func (d *devicePairs) findReceived(k *rocev2.FlowKey) (qp uint32, err error) {
+func (d *Device) findReceived(k *rocev2.FlowKey) (qp uint32, err error) {
 	if remote, ok := d.remotes[k.DestQP]; !ok || remote.IsValid() && remote != k.Src {
 		return 0, qpmap.ErrUnknown
 	}
@@ -93,7 +87,7 @@ func (p *pairs) isSelf(a netip.Addr) bool { return a.IsValid() && (a == p.self4 
 func (p *pairs) isHost(a netip.Addr) bool { return p.isSelf(a) || slices.Contains(p.device.addrs, a) }
 
 // setDevice sets the queue pairs of the host's device, or nil if they are unknown.
-func (p *pairs) setDevice(d *Device) { p.device = newDevicePairs(d) }
+func (p *pairs) setDevice(d *Device) { p.device = d }
 
 // deviceQP returns the queue pair that sends a flow from or to the host, by its device.
 func (p *pairs) deviceQP(k *rocev2.FlowKey) (qp uint32, err error) {

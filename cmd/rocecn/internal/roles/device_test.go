@@ -21,17 +21,16 @@ import (
 // UDP source port. Queue pair i of the sender has number 1100+i, that of the receiver 100+(i*7)%lockstepQPs.
 const lockstepQPs = 64
 
-// lockstepDevice has the queue pairs of one end, with the address of the other end or without.
-func lockstepDevice(sends bool, remote netip.Addr) *Device {
-	d := &Device{}
+// lockstepPairs are the queue pairs of one end, with the address of the other end or without.
+func lockstepPairs(sends bool, remote netip.Addr) (all []DevicePair) {
 	for i := range uint32(lockstepQPs) {
 		pair := DevicePair{1100 + i, 100 + i*7%lockstepQPs, remote}
 		if !sends {
 			pair.QP, pair.RemoteQP = pair.RemoteQP, pair.QP
 		}
-		d.Pairs = append(d.Pairs, pair)
+		all = append(all, pair)
 	}
-	return d
+	return all
 }
 
 // With the queue pairs of the RDMA device, receiver, proxy and sender answer the marks of queue pairs in lockstep, each
@@ -40,7 +39,7 @@ func TestLockstepOfDevice(t *testing.T) {
 	const rounds = 100
 	switchAddr := netip.MustParseAddr("2001:db8:ffff::5")
 	wants := map[uint32]uint32{} // sender's queue pair, by the receiver's
-	for _, p := range lockstepDevice(true, netip.Addr{}).Pairs {
+	for _, p := range lockstepPairs(true, netip.Addr{}) {
 		wants[p.RemoteQP] = p.QP
 	}
 	about := map[string]func(data []byte) []byte{
@@ -68,28 +67,28 @@ func TestLockstepOfDevice(t *testing.T) {
 	}
 	for _, c := range []struct {
 		role, name string
-		device     *Device
+		pairs      []DevicePair
 		answered   bool
 	}{
-		{"receiver", "addresses", lockstepDevice(false, senderAddr), true},
-		{"receiver", "no addresses", lockstepDevice(false, netip.Addr{}), true},
+		{"receiver", "addresses", lockstepPairs(false, senderAddr), true},
+		{"receiver", "no addresses", lockstepPairs(false, netip.Addr{}), true},
 		{"receiver", "learned", nil, false},
-		{"proxy", "addresses", lockstepDevice(true, receiverAddr), true},
-		{"proxy", "no addresses", lockstepDevice(true, netip.Addr{}), true},
+		{"proxy", "addresses", lockstepPairs(true, receiverAddr), true},
+		{"proxy", "no addresses", lockstepPairs(true, netip.Addr{}), true},
 		{"proxy", "learned", nil, false},
-		{"sender", "addresses", lockstepDevice(true, receiverAddr), true},
-		{"sender", "no addresses", lockstepDevice(true, netip.Addr{}), true},
+		{"sender", "addresses", lockstepPairs(true, receiverAddr), true},
+		{"sender", "no addresses", lockstepPairs(true, netip.Addr{}), true},
 		{"sender", "learned", nil, false},
 	} {
 		t.Run(c.role+" "+c.name, func(t *testing.T) {
 			r := wiretest.Must(configured(t, c.role, nil, keys[c.role]))(t)
-			if c.device != nil {
-				c.device.Addrs = []netip.Addr{senderAddr}
+			if c.pairs != nil {
+				addrs := []netip.Addr{senderAddr}
 				if c.role == "receiver" {
-					c.device.Addrs = nil
+					addrs = nil
 				}
+				r.(DeviceUser).SetDevice(NewDevice(c.pairs, addrs))
 			}
-			r.(DeviceUser).SetDevice(c.device)
 			answered := 0
 			v := Driver{Role: r, Report: func(d *node.Decision, out []byte, _ bool) {
 				if len(out) == 0 {
@@ -153,7 +152,7 @@ func TestDeviceOfOtherHosts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := wiretest.Must(configured(t, "receiver", nil,
 				`{"enabled": true, "self": ["2001:db8:2::b"], "learn": true}`))(t)
-			r.(*Receiver).SetDevice(lockstepDevice(false, c.remote))
+			r.(*Receiver).SetDevice(NewDevice(lockstepPairs(false, c.remote), nil))
 			check := func(r *Receiver, want uint32) {
 				var d node.Decision
 				d.Flow.FlowKey = rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: c.destQP}

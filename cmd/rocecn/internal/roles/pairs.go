@@ -19,8 +19,8 @@ type pairs struct {
 	order  []rocev2.FlowKey           // of those that are given
 	either map[rocev2.FlowKey]bool    // given twice, with different queue pairs
 
-	self4, self6 netip.Addr   // the host's own addresses
-	device       *devicePairs // pairs of the host's RDMA device; nil: they are unknown
+	self4, self6 netip.Addr // the host's own addresses
+	device       *Device    // pairs of the host's RDMA device; nil: they are unknown
 
 	expired time.Time // when idle ones were forgotten last
 }
@@ -164,7 +164,7 @@ func (p *pairs) tables() (all []Table) {
 		all = []Table{{"pairs", s.Pairs, max(len(p.given), minPairs)}}
 	}
 	if p.device != nil {
-		all = append(all, Table{"device_pairs", len(p.device.remotes), maxLearned})
+		all = append(all, Table{"device_pairs", p.device.Len(), maxLearned})
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/bmp"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wire"
@@ -21,14 +22,16 @@ type actor struct {
 	roles.Driver
 	instance     *roles.Instance
 	server       *server
-	out          *outlet            // nil if the role sends nothing
-	live         bool               // it has a live source
-	isSwitch     bool               // the role uses queue levels
-	queued       bool               // a queue was above level 0
-	device       chan *roles.Device // queue pairs of the RDMA device; replaced at each start
-	rates        *reaction.Table    // rate table of the role, or nil
-	inKernel     bool               // the kernel plays the role or paces its flows
-	closedCounts kernelCounts       // counts of kernel programs that are closed
+	out          *outlet         // nil if the role sends nothing
+	live         bool            // it has a live source
+	isSwitch     bool            // the role uses queue levels
+	queued       bool            // a queue was above level 0
+	rates        *reaction.Table // rate table of the role, or nil
+	inKernel     bool            // the kernel plays the role or paces its flows
+	closedCounts kernelCounts    // counts of kernel programs that are closed
+
+	devicePairs   *atomic.Pointer[roles.Device] // queue pairs of the RDMA devices; replaced at each start
+	receivedPairs *roles.Device                 // value of devicePairs that the role has
 
 	frames   int
 	now      time.Time   // time on this host
@@ -202,12 +205,17 @@ func (a *actor) updateSizes(now time.Time) {
 	} else {
 		a.rateStats.Store(nil)
 	}
-	if a.seen.changed && a.server.file.agent.HTTP != "" {
-		a.listed.Store(a.seen.list())
+	if a.server.file.agent.HTTP != "" {
+		if listed := a.seen.listIfDue(now); listed != nil {
+			a.listed.Store(listed)
+		}
 	}
 	if r, ok := a.Role.(roles.Tabled); ok && now.Sub(a.filledAt).Abs() >= time.Second {
 		a.filledAt = now
 		tables := r.Tables()
+		if s := a.server.file.findBMPSource(&a.instance.Agent); s != nil && s.table != nil {
+			tables = append(tables, roles.Table{Name: "proxies", Entries: s.table.Len(), Max: bmp.MaxProxies})
+		}
 		a.tables.Store(&tables)
 	}
 	if r, ok := a.Role.(roles.Sized); ok {

@@ -7,36 +7,114 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 )
 
-// deviceInterval is the time between two queries of an RDMA device.
+// deviceInterval is the time between two queries of the RDMA devices.
 const deviceInterval = time.Second
 
-// readDevice returns the queue pairs of the RDMA device with this name, or of all devices for "any".
-func readDevice(ctx context.Context, device string) (*roles.Device, error) {
-	if device == anyDevice {
-		device = ""
+// A devicePoller reads the queue pairs of the RDMA devices of this host for all roles that take them from there.
+type devicePoller struct {
+	users []deviceUser
+	log   *slog.Logger
+	last  *deviceState // nil before the first query
+}
+
+// A deviceUser is a role that takes queue pairs from RDMA devices.
+type deviceUser struct {
+	device string                        // value of the key rdma
+	pairs  *atomic.Pointer[roles.Device] // nil while they are unknown
+}
+
+// A deviceState is the result of a query of the RDMA devices.
+type deviceState struct {
+	present bool // this host has an RDMA device
+	queried bool
+	err     error
+	pairs   []rdma.Pair
+	addrs   []netip.Addr // addresses of this host
+}
+
+// run queries the devices every deviceInterval until ctx ends.
+func (p *devicePoller) run(ctx context.Context) {
+	for {
+		s := p.queryDevices(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.update(s)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(deviceInterval):
+		}
 	}
-	pairs, err := rdma.Pairs(ctx, device)
-	if err != nil {
-		return nil, err
+}
+
+// queryDevices reads the queue pairs of all devices. Without a device it does so only if a role names one.
+func (p *devicePoller) queryDevices(ctx context.Context) (s deviceState) {
+	s.present = len(listDevices()) > 0
+	s.queried = s.present || slices.ContainsFunc(p.users, func(u deviceUser) bool { return u.device != "" })
+	if !s.queried {
+		return s
 	}
-	d := &roles.Device{}
-	for _, p := range pairs {
-		d.Pairs = append(d.Pairs, roles.DevicePair(p))
+	if s.pairs, s.err = rdma.Pairs(ctx); s.err != nil {
+		return s
 	}
 	addrs, _ := net.InterfaceAddrs() // the addresses of the role stay
 	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			d.Addrs = append(d.Addrs, prefix.Addr().Unmap())
+			s.addrs = append(s.addrs, prefix.Addr().Unmap())
 		}
 	}
-	return d, nil
+	return s
+}
+
+// update passes the queue pairs to the roles if they have changed since the last query. After an error they are
+// unknown. A role without the key rdma uses all devices while this host has one.
+func (p *devicePoller) update(s deviceState) {
+	var before deviceState
+	first := p.last == nil
+	if !first {
+		before = *p.last
+	}
+	p.last = &s
+	switch {
+	case s.err != nil && before.err == nil:
+		p.log.Warn("the queue pairs of the RDMA devices cannot be read", "error", s.err)
+	case s.err == nil && before.err != nil:
+		p.log.Info("the queue pairs of the RDMA devices can be read again")
+	case s.queried && !before.queried:
+		p.log.Info("queue pairs are read from the RDMA devices of this host", "pairs", len(s.pairs))
+	}
+	if !first && s.present == before.present && s.queried == before.queried && (s.err == nil) == (before.err == nil) &&
+		slices.Equal(s.pairs, before.pairs) && slices.Equal(s.addrs, before.addrs) {
+		return
+	}
+	devices := map[string]*roles.Device{}
+	for _, u := range p.users {
+		if s.err != nil || !s.queried || u.device == "" && !s.present {
+			u.pairs.Store(nil)
+			continue
+		}
+		name := cmp.Or(u.device, anyDevice)
+		if devices[name] == nil {
+			var pairs []roles.DevicePair
+			for _, pair := range s.pairs {
+				if name == anyDevice || name == pair.Device {
+					pairs = append(pairs, roles.DevicePair{QP: pair.QP, RemoteQP: pair.RemoteQP, Remote: pair.Remote})
+				}
+			}
+			devices[name] = roles.NewDevice(pairs, s.addrs)
+		}
+		u.pairs.Store(devices[name])
+	}
 }
 
 // Values of the key rdma besides the name of a device. An absent key stands for anyDevice while this host has a device.
@@ -48,53 +126,24 @@ const (
 // listDevices returns the names of the RDMA devices of this host. Tests change it.
 var listDevices = rdma.Devices
 
-// pollDevice queries an RDMA device every deviceInterval until ctx ends, and sends its queue pairs to a channel.
-// Each list replaces the one before; after an error the list is empty. If device is "", it queries all devices while
-// this host has one.
-func pollDevice(ctx context.Context, device string, to chan<- *roles.Device, log *slog.Logger) {
-	failed, queried := false, false
-	for {
-		var d *roles.Device
-		var err error
-		if device != "" || len(listDevices()) > 0 {
-			d, err = readDevice(ctx, cmp.Or(device, anyDevice))
-			if err == nil && !queried {
-				log.Info("queue pairs are read from the RDMA devices of this host", "pairs", len(d.Pairs))
-				queried = true
-			}
-		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && !failed:
-			log.Warn("queue pairs of the RDMA device cannot be read", "error", err)
-		case err == nil && failed:
-			log.Info("queue pairs of the RDMA device can be read again")
-		}
-		failed = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case to <- d:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(deviceInterval):
-		}
-	}
-}
-
-// startDevices starts polling the devices of all roles that take queue pairs from one. haltWorkers ends it.
+// startDevices starts polling the RDMA devices for all roles that take queue pairs from there. haltWorkers ends it.
 func (s *server) startDevices(ctx context.Context) {
 	ctx, s.stopDevices = context.WithCancel(ctx)
+	p := &devicePoller{log: s.log}
 	for _, a := range s.actors {
-		a.device = make(chan *roles.Device, 1)
-		if a.usesDevice() {
-			go pollDevice(ctx, a.instance.Agent.RDMA, a.device, s.log.With("role", a.instance.Name))
+		a.devicePairs = new(atomic.Pointer[roles.Device]) // a poller that was stopped may still write to the old one
+		if !a.usesDevice() {
+			a.receivedPairs = nil // forget the pairs of an earlier device
 		} else {
-			a.device <- nil // forget the pairs of an earlier device
+			p.users = append(p.users, deviceUser{a.instance.Agent.RDMA, a.devicePairs})
 		}
+		a.devicePairs.Store(a.receivedPairs)
+		if r, ok := a.Role.(roles.DeviceUser); ok { // may be a new role
+			r.SetDevice(a.receivedPairs)
+		}
+	}
+	if len(p.users) > 0 {
+		go p.run(ctx)
 	}
 }
 
@@ -106,14 +155,18 @@ func (a *actor) usesDevice() bool {
 	return ok && device != noDevice && (device != "" || a.live || a.inKernel)
 }
 
-// receiveDevicePairs passes new queue pairs of its device to the role.
+// receiveDevicePairs passes changed queue pairs of its device to the role.
 func (a *actor) receiveDevicePairs() {
-	select {
-	case d := <-a.device:
-		if r, ok := a.Role.(roles.DeviceUser); ok {
-			r.SetDevice(d)
-		}
-	default:
+	if a.devicePairs == nil { // no worker was started
+		return
+	}
+	d := a.devicePairs.Load()
+	if d == a.receivedPairs {
+		return
+	}
+	a.receivedPairs = d
+	if r, ok := a.Role.(roles.DeviceUser); ok {
+		r.SetDevice(d)
 	}
 }
 

@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -117,4 +119,55 @@ func TestPairsSummary(t *testing.T) {
 			}
 		})
 	}
+}
+
+// All roles share one query of the devices in each interval. They get new queue pairs only if some have changed, also
+// if other fields of the device's output change with each packet.
+func TestOnePollerOfDevices(t *testing.T) {
+	setDevices(t, "rxe0", "rxe1")
+	dir := t.TempDir()
+	queries := filepath.Join(dir, "queries")
+	output := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "qps"), []byte(text), 0o644))
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho $3 >>%s\n[ $3 != qp ] || cat %s\n", queries, filepath.Join(dir, "qps"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte(script), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+
+	p := &devicePoller{log: slog.New(slog.DiscardHandler)}
+	for _, device := range []string{"", anyDevice, "rxe1", "rxe2"} {
+		p.users = append(p.users, deviceUser{device, new(atomic.Pointer[roles.Device])})
+	}
+	poll := func() (all []*roles.Device) {
+		p.update(p.queryDevices(t.Context()))
+		for _, u := range p.users {
+			all = append(all, u.pairs.Load())
+		}
+		return all
+	}
+	const line = "link rxe0/1 lqpn 17 rqpn 34 type RC state RTS sq-psn %d\n"
+	output(fmt.Sprintf(line, 1))
+	first := poll()
+	require.Equal(t, "qp\ncm_id\n", string(octetsOf(t, queries)))
+	require.NotNil(t, first[0])
+	require.Same(t, first[0], first[1])
+	require.Equal(t, 1, first[0].Len())
+	require.Zero(t, first[2].Len())
+	require.Zero(t, first[3].Len())
+
+	output(fmt.Sprintf(line, 2)) // the device has sent a packet
+	for i, d := range poll() {
+		require.Same(t, first[i], d)
+	}
+	output(fmt.Sprintf(line, 3) + "link rxe1/1 lqpn 18 rqpn 35 type RC state RTS\n")
+	second := poll()
+	require.Equal(t, 2, second[0].Len())
+	require.Equal(t, 1, second[2].Len())
+
+	fakeDevices.Store(new([]string)) // the devices are gone
+	third := poll()
+	require.Nil(t, third[0])
+	require.Equal(t, 2, third[1].Len(), "named by the role")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	require.Equal(t, make([]*roles.Device, 4), poll())
 }

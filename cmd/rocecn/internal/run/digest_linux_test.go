@@ -215,6 +215,26 @@ func TestSeenTables(t *testing.T) {
 	t.Fatal("the flow in use is not listed", fmt.Sprint(listed.flows.Listed))
 }
 
+// /status gets the latest flows first, from a list that is made at most once in a second, and only after a decision.
+func TestSeenList(t *testing.T) {
+	_, a, _ := logging(t, "")
+	start := time.Unix(1e9, 0)
+	for i := range 3 {
+		a.now = start.Add(time.Duration(i))
+		a.handleDecision(aboutFlow(node.ActionSent, node.NoReason, 1, 17+uint32(i)), nil, false)
+	}
+	a.handleDecision(aboutFlow(node.ActionSent, node.NoReason, 1, 17), nil, false)
+	var qps []uint32
+	for _, f := range a.seen.listIfDue(start).flows.Listed {
+		qps = append(qps, f.DestQP)
+	}
+	require.Equal(t, []uint32{17, 19, 18}, qps)
+	require.Nil(t, a.seen.listIfDue(start.Add(time.Hour)))
+	a.handleDecision(aboutFlow(node.ActionSent, node.NoReason, 1, 17), nil, false)
+	require.Zero(t, testing.AllocsPerRun(10, func() { a.seen.listIfDue(start.Add(listInterval - 1)) }))
+	require.NotNil(t, a.seen.listIfDue(start.Add(listInterval)))
+}
+
 // A reload keeps the counts of a role that stays, and logs those of a role that it removes.
 func TestDigestAfterReload(t *testing.T) {
 	s, a, output := logging(t, "")

@@ -304,7 +304,7 @@ func TestDevicePairs(t *testing.T) {
 		sends(t, core, fast(t, data))
 		return accepted() > now
 	})
-	agent.awaitLog(t, "queue pairs of the RDMA device can be read again")
+	agent.awaitLog(t, "queue pairs of the RDMA devices can be read again")
 	agent.reload(t, strings.Replace(config, "rdma = \"rxe0\"\n", "", 1))
 	wiretest.Await(t, "no device is polled any longer", func() bool {
 		was := refused()

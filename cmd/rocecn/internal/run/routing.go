@@ -138,6 +138,16 @@ func (f *file) linkTables(old *file, log func() *slog.Logger) {
 	}
 }
 
+// findBMPSource returns the source of type bmp that a role uses, or nil.
+func (f *file) findBMPSource(a *roles.Agent) *bmpSource {
+	for _, name := range slices.Concat(a.Sources, a.Observe) {
+		if s, ok := f.sources[name].source.(*bmpSource); ok {
+			return s
+		}
+	}
+	return nil
+}
+
 // findTable returns the table of the source of type bmp with this name, or else with this address, or nil.
 func (f *file) findTable(name, listen string, code uint16) *bmp.Table {
 	if f == nil {

@@ -27,6 +27,7 @@ type seenTables struct {
 	flow, sender   uint32 // ids of the entries of the last decision
 	forgotten      struct{ flows, senders uint64 }
 	changed        bool                       // since the last list
+	listedAt       time.Time                  // time of the last list
 	lastGroups     [digestSlots]flowtable.Key // of decisions that are not recorded by flow, by group of the digest
 }
 
@@ -195,9 +196,21 @@ func flowAttrs(f rocev2.FlowKey) (attrs []slog.Attr) {
 	return attrs
 }
 
-// list returns the latest flows and senders as /status has them.
+// listInterval is the shortest time between two lists.
+const listInterval = time.Second
+
+// listIfDue returns the latest flows and senders as /status has them, or nil if nothing has changed since the last list
+// or that was made less than listInterval ago.
+func (s *seenTables) listIfDue(now time.Time) *seenStatus {
+	if !s.changed || now.Sub(s.listedAt).Abs() < listInterval {
+		return nil
+	}
+	s.changed, s.listedAt = false, now
+	return s.list()
+}
+
+// list returns the latest flows and senders.
 func (s *seenTables) list() *seenStatus {
-	s.changed = false
 	return &seenStatus{
 		flows:   flowList{s.flows.Len(), s.forgotten.flows, listEntries(&s.flows, maxListedFlows)},
 		senders: flowList{s.senders.Len(), s.forgotten.senders, listEntries(&s.senders, maxSeenSenders)},
@@ -209,8 +222,13 @@ type seenStatus struct{ flows, senders flowList }
 
 // listEntries returns up to most entries, the latest first.
 func listEntries(t *flowtable.Table[flowtable.Key, seenEntry], most int) []flowStatus {
-	all := make([]flowStatus, 0, t.Len())
-	for id := range t.All() {
+	skip := t.Len() - most
+	all := make([]flowStatus, 0, min(t.Len(), most))
+	for id := t.Oldest(0); id != 0; id = t.Newer(id) { // in the order of use
+		if skip > 0 {
+			skip--
+			continue
+		}
 		e := t.Value(id)
 		f := flowOf(t.Key(id))
 		one := flowStatus{
@@ -228,6 +246,6 @@ func listEntries(t *flowtable.Table[flowtable.Key, seenEntry], most int) []flowS
 		}
 		all = append(all, one)
 	}
-	slices.SortStableFunc(all, func(a, b flowStatus) int { return b.Last.Compare(a.Last) })
-	return all[:min(len(all), most)]
+	slices.Reverse(all)
+	return all
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
 	"github.com/rocecn/rocecn/netio"
 )
 
@@ -56,7 +57,7 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	}
 	for _, r := range f.roles {
 		if r.Agent.RDMA != "" && r.Agent.RDMA != noDevice {
-			if _, err := readDevice(ctx, r.Agent.RDMA); err != nil {
+			if _, err := rdma.Pairs(ctx); err != nil {
 				fails("role."+r.Name+".rdma", err)
 			}
 		}

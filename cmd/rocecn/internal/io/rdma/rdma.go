@@ -17,14 +17,15 @@ import (
 
 // A Pair is a connected queue pair of this host.
 type Pair struct {
+	Device       string // such as mlx5_0 or rxe0
 	QP, RemoteQP uint32
 	// Remote is the address of the peer, or the zero Addr for connections that the connection manager did not set
 	// up.
 	Remote netip.Addr
 }
 
-// Pairs returns the connected queue pairs of a device, such as mlx5_0 or rxe0, or of all devices if it is empty.
-func Pairs(ctx context.Context, device string) ([]Pair, error) {
+// Pairs returns the connected queue pairs of all devices.
+func Pairs(ctx context.Context) ([]Pair, error) {
 	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
 	qps, err := runShow(ctx, "qp")
@@ -35,7 +36,7 @@ func Pairs(ctx context.Context, device string) ([]Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parsePairs(qps, ids, device), nil
+	return parsePairs(qps, ids), nil
 }
 
 // devicesFolder has an entry for each RDMA device of the network namespace. Tests change it.
@@ -70,9 +71,8 @@ func runShow(ctx context.Context, kind string) (string, error) {
 	return out.String(), nil
 }
 
-// parsePairs parses the queue pairs and connection manager ids that rdma prints, as lines of keys and values, for
-// one device or all.
-func parsePairs(qps, ids, device string) (all []Pair) {
+// parsePairs parses the queue pairs and connection manager ids that rdma prints, as lines of keys and values.
+func parsePairs(qps, ids string) (all []Pair) {
 	type name struct {
 		link string
 		qp   uint32
@@ -94,12 +94,12 @@ func parsePairs(qps, ids, device string) (all []Pair) {
 		f := splitFields(line)
 		qp, ok := parseNumber(f["lqpn"])
 		remote, connected := parseNumber(f["rqpn"])
-		of, _, _ := strings.Cut(f["link"], "/") // without the port
+		device, _, _ := strings.Cut(f["link"], "/") // without the port
 		sends := f["state"] == "RTS" || f["state"] == "SQD"
-		if device != "" && of != device || !ok || !connected || remote == 0 || !sends {
+		if !ok || !connected || remote == 0 || !sends {
 			continue
 		}
-		all = append(all, Pair{qp, remote, remotes[name{f["link"], qp}]})
+		all = append(all, Pair{device, qp, remote, remotes[name{f["link"], qp}]})
 	}
 	return all
 }

@@ -24,7 +24,7 @@ func read(t *testing.T, name string) string {
 
 func TestParse(t *testing.T) {
 	recorded, ids := read(t, "qp.txt"), read(t, "cm_id.txt")
-	require.Equal(t, []Pair{{QP: 45, RemoteQP: 81}, {QP: 46, RemoteQP: 82}}, parsePairs(recorded, "", "rxe0"))
+	require.Equal(t, []Pair{{"rxe0", 45, 81, netip.Addr{}}, {"rxe0", 46, 82, netip.Addr{}}}, parsePairs(recorded, ""))
 
 	qps := recorded + `link rxe0/1 lqpn 47 rqpn 83 type RC state RTS rq-psn 1 sq-psn 1 comm lqpn 9 rqpn 9 
 link rxe0/1 lqpn 48 rqpn 84 type RC state ERR rq-psn 1 sq-psn 1 comm x 
@@ -34,13 +34,13 @@ link rxe0/1 lqpn
 lqpn 50 rqpn 86 type RC
 `
 	require.Equal(t, []Pair{
-		{45, 81, netip.MustParseAddr("10.2.0.1")}, {46, 82, netip.MustParseAddr("fd02::1")}, {QP: 47, RemoteQP: 83},
-	}, parsePairs(qps, ids, ""))
-	require.Empty(t, parsePairs(qps, ids, "rxe"))
-	require.Empty(t, parsePairs("", "", ""))
+		{"rxe0", 45, 81, netip.MustParseAddr("10.2.0.1")}, {"rxe0", 46, 82, netip.MustParseAddr("fd02::1")},
+		{"rxe0", 47, 83, netip.Addr{}},
+	}, parsePairs(qps, ids))
+	require.Empty(t, parsePairs("", ""))
 }
 
-// Pairs works for one device or all. Error output is an error with any exit status.
+// Pairs returns the queue pairs of all devices. Error output is an error with any exit status.
 func TestPairs(t *testing.T) {
 	dir := t.TempDir()
 	program := func(text string) {
@@ -55,16 +55,16 @@ func TestPairs(t *testing.T) {
 *) exit 1 ;;
 esac
 `)
-	pairs, err := Pairs(context.Background(), "rxe0")
+	pairs, err := Pairs(context.Background())
 	require.NoError(t, err)
-	require.Equal(t, []Pair{{45, 81, netip.MustParseAddr("fd02::1")}}, pairs)
-	pairs = wiretest.Must(Pairs(context.Background(), ""))(t)
-	require.Len(t, pairs, 2)
+	require.Equal(t, []Pair{
+		{"rxe0", 45, 81, netip.MustParseAddr("fd02::1")}, {"rxe1", 46, 82, netip.Addr{}},
+	}, pairs)
 	program("exit 1\n")
-	_, err = Pairs(context.Background(), "rxe0")
+	_, err = Pairs(context.Background())
 	require.ErrorContains(t, err, "rdma: exit status 1")
 	program("echo Failed to open NETLINK_RDMA socket >&2\n")
-	_, err = Pairs(context.Background(), "")
+	_, err = Pairs(context.Background())
 	require.EqualError(t, err, "rdma: error output: Failed to open NETLINK_RDMA socket")
 	program(wiretest.Lingering(t))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, programs.ErrNoAnswer)
@@ -73,7 +73,7 @@ esac
 	require.EqualError(t, err, "rdma: no answer within 5s")
 	require.NoError(t, os.Remove(filepath.Join(dir, "rdma")))
 	t.Setenv("PATH", dir)
-	_, err = Pairs(context.Background(), "")
+	_, err = Pairs(context.Background())
 	require.ErrorContains(t, err, "not found")
 }
 
