@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nftables"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -450,4 +452,26 @@ func TestBorderDrops(t *testing.T) {
 	agent.awaits(t, 4, "rocecn_border_dropped_packets_total", `rule="fast_cnp"`)
 	require.Contains(t, agent.get("/status"), `"fast_cnp": 4`)
 	agent.terminate(t)
+}
+
+// The counters of rules are read without the lock, which metrics need. An error is logged once, and keeps the counts.
+func TestBorderDropsUnread(t *testing.T) {
+	s := prepared(t, "")
+	var out bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&out, nil))
+	kernel := wiretest.Must(nftables.Open())(t)
+	require.NoError(t, kernel.Close())
+	counted := map[borderDrops]uint64{{"border", "fast_cnp"}: 7}
+	s.border = borderState{tables: []string{"rocecn"}, roles: []string{"border"}, kernel: kernel, dropped: counted}
+	s.mu.Lock() // of another goroutine
+	s.readDrops()
+	s.readDrops()
+	s.mu.Unlock()
+	require.Equal(t, 1, strings.Count(out.String(), "the counters of its rules cannot be read"), out.String())
+	require.Equal(t, counted, s.border.dropped)
+	s.border.kernel = wiretest.Must(nftables.Open())(t)
+	s.readDrops()
+	require.Contains(t, out.String(), "the counters of its rules can be read again")
+	require.Equal(t, counted, s.border.dropped)
+	s.border.close()
 }

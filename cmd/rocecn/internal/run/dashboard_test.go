@@ -21,6 +21,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/reaction"
 )
 
 // exported returns the metrics of an agent with all roles except the border, with their labels.
@@ -36,13 +37,24 @@ func exported(t *testing.T) map[string][]string {
 	f.linkTables(nil, s.currentLog)
 	require.NoError(t, s.applyFile(f, nil))
 	defer s.close()
+	s.border.dropped = map[borderDrops]uint64{{"border", "fast_cnp"}: 1}
 	for _, a := range s.actors {
 		a.latency.Observe(time.Millisecond)
+		a.updateSizes(time.Now())
+		a.rateStats.Store(new(reaction.TableStats)) // as of a sender that reacts
 	}
 	for _, p := range s.parts {
 		p.publishQueues(time.Now())
 	}
-	return labelsOf(string(s.formatMetrics()))
+	text := string(s.formatMetrics())
+	labels := labelsOf(text)
+	labels["rocecn_shaped_packets_total"] = []string{"instance", "role", "wait"} // of a program in the kernel
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\w+) `).FindAllStringSubmatch(text, -1) {
+		if !strings.HasSuffix(m[1], "_seconds") { // a histogram has other names
+			require.Contains(t, labels, m[1], "no sample")
+		}
+	}
+	return labels
 }
 
 // labelsOf returns the metrics of a text with their labels.

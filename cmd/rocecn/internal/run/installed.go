@@ -24,24 +24,30 @@ type borderState struct {
 	roles   []string               // roles of tables
 	dropped map[borderDrops]uint64 // packets dropped by rules that were replaced, and by the present ones as last read
 	present map[borderDrops]uint64 // part of dropped by the present rules
+	unread  bool                   // the counters could not be read
 }
 
 // borderDrops are the packets dropped by rules of a border, as named by their comment.
 type borderDrops struct{ role, rule string }
 
-// readDrops reads the counters of the present rules. Rules that replace others begin at 0.
-func (b *borderState) readDrops() {
+// readDrops returns the counters of the present rules. Only the goroutine that installs rules may call it.
+func (b *borderState) readDrops() (map[borderDrops]uint64, error) {
 	present := map[borderDrops]uint64{}
 	for i, table := range b.tables {
 		counts, err := b.kernel.Counters(table)
 		if err != nil {
-			return
+			return nil, err
 		}
 		for comment, n := range counts {
 			rule := strings.ReplaceAll(strings.ToLower(comment), " ", "_")
 			present[borderDrops{b.roles[i], rule}] += n
 		}
 	}
+	return present, nil
+}
+
+// addDrops adds the counters of the present rules to the drops. Rules that replace others begin at 0.
+func (b *borderState) addDrops(present map[borderDrops]uint64) {
 	dropped := map[borderDrops]uint64{}
 	maps.Copy(dropped, b.dropped)
 	for drops, n := range present {
@@ -160,13 +166,25 @@ func (b *borderState) hasChanged() bool {
 	return false
 }
 
-// readDrops reads the counters of the border's rules.
+// readDrops reads the counters of the border's rules. It logs an error once, as it is called again and again.
 func (s *server) readDrops() {
+	b := &s.border
+	if b.tables == nil || b.kernel == nil {
+		return
+	}
+	present, err := b.readDrops() // without the lock: the kernel may list many rules
+	switch {
+	case err != nil && !b.unread:
+		s.log.Warn("border: the counters of its rules cannot be read", "error", err)
+	case err == nil && b.unread:
+		s.log.Info("border: the counters of its rules can be read again")
+	}
+	if b.unread = err != nil; b.unread {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.border.tables != nil && s.border.kernel != nil {
-		s.border.readDrops()
-	}
+	b.addDrops(present)
 }
 
 // describeMissingInterfaces returns the missing interfaces of borders, or "".

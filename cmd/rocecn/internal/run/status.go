@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -197,11 +198,32 @@ func (b *borderState) sortedDrops() (all []borderDrops) {
 	return all
 }
 
-// seedValue matches a value of the key seed, in JSON, and in TOML of any notation.
-var seedValue = regexp.MustCompile(`(?s)(\bseed["']?\s*[=:]\s*)(` +
-	`"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
-	`[^\s,}\]#]+)`)
+// keyBefore matches a key with the separator after it, in JSON and TOML: quoted, or the bare word seed. textValue matches
+// a value, of any notation.
+var (
+	keyBefore = regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\bseed\b)\s*[=:]\s*`)
+	textValue = regexp.MustCompile(`(?s)^(?:"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
+		`[^\s,}\]#]+)`)
+)
 
 // hideSeeds returns the text of a configuration without the values of its seeds, which are secret: they determine the
-// flow labels of Fast CNPs, and the hashes of tables.
-func hideSeeds(config string) string { return seedValue.ReplaceAllString(config, `${1}"(hidden)"`) }
+// flow labels of Fast CNPs, and the hashes of tables. The letters of a quoted key may be escaped.
+func hideSeeds(config string) string {
+	var b strings.Builder
+	for {
+		at := keyBefore.FindStringSubmatchIndex(config)
+		if at == nil {
+			return b.String() + config
+		}
+		key := config[at[2]:at[3]]
+		if name, err := strconv.Unquote(key); err == nil {
+			key = name
+		}
+		b.WriteString(config[:at[1]])
+		config = config[at[1]:]
+		if value := textValue.FindString(config); value != "" && strings.Trim(key, "'") == "seed" {
+			b.WriteString(`"(hidden)"`)
+			config = config[len(value):]
+		}
+	}
+}

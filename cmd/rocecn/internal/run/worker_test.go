@@ -147,6 +147,14 @@ func TestHideSeeds(t *testing.T) {
 		{"lines with quotes", "seed = \"\"\"a\\\"\"\"b\"\"\"\"\nx = 1", "seed = \"(hidden)\"\nx = 1"},
 		{"JSON", `{"seed": "a \" b", "x": 1}`, `{"seed": "(hidden)", "x": 1}`},
 		{"JSON, number", "{\"x\": 1, \"seed\"\n:\n17}", "{\"x\": 1, \"seed\"\n:\n\"(hidden)\"}"},
+		{"escaped key", `"s\u0065ed" = 5`, `"s\u0065ed" = "(hidden)"`},
+		{"escaped key, dotted", `role.switch."\U00000073eed" = 'a'`, `role.switch."\U00000073eed" = "(hidden)"`},
+		{"JSON, escaped key", `{"switch": {"\u0073eed": 17}, "x": "y"}`,
+			`{"switch": {"\u0073eed": "(hidden)"}, "x": "y"}`},
+		{"literal key", `'seed' = 5`, `'seed' = "(hidden)"`},
+		{"literal key is not escaped", `'s\u0065ed' = 5`, `'s\u0065ed' = 5`},
+		{"value of another key", `"x" = "seed"`, `"x" = "seed"`},
+		{"after a text with quotes", `x = "a \" b", "seed" = 5`, `x = "a \" b", "seed" = "(hidden)"`},
 		{"none", "self = [\"192.0.2.1\"]", "self = [\"192.0.2.1\"]"},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, hideSeeds(c.config)) })
