@@ -198,8 +198,8 @@ func (b *borderState) sortedDrops() (all []borderDrops) {
 	return all
 }
 
-// keyBefore matches a key with the separator after it, in JSON and TOML: quoted, or the bare word seed. textValue matches
-// a value, of any notation.
+// keyBefore matches a key with the separator after it, in JSON and TOML: quoted, or the bare word seed. textValue
+// matches a value, of any notation.
 var (
 	keyBefore = regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\bseed\b)\s*[=:]\s*`)
 	textValue = regexp.MustCompile(`(?s)^(?:"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
