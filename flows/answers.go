@@ -182,13 +182,13 @@ func (a *Answers) Total() (total uint64) {
 
 // A reply is an answer or a CNP, reduced to the fields that the flow needs.
 type reply struct {
-	psn        uint32
-	opcode     bth.Opcode
-	syndrome   bth.Syndrome
-	noSyndrome bool // the syndrome was truncated
-	mtu        uint16
 	at         int64
 	frame      uint64
+	psn        uint32
+	mtu        uint16
+	opcode     bth.Opcode
+	syndrome   bth.Syndrome
+	noSyndrome bool  // the syndrome was truncated
 	class      uint8 // traffic class of the IP header
 	pcp        uint8 // bit set, see Packet.pcp
 }
@@ -377,8 +377,8 @@ func (t *Table) rememberNAK(s *stream, r *reply) {
 
 // earlyReplies holds answers until their flow is known.
 type earlyReplies struct {
-	kept [maxEarly]reply // ring buffer; the oldest reply is at n-maxEarly
-	n    uint32          // replies stored so far
+	kept []reply // ring buffer that grows to maxEarly as needed; the oldest reply is at n-maxEarly
+	n    uint32  // replies stored so far
 
 	lost    coverage // by replies overwritten in the ring
 	covered coverage // by middle responses, which are not stored
@@ -408,6 +408,9 @@ func (e *earlyReplies) keepReply(r *reply) {
 	if o.message == MessageRead && !o.firstResponse && !o.lastResponse {
 		e.covered.raise(r.psn)
 		return
+	}
+	if e.n < maxEarly && int(e.n) == len(e.kept) {
+		e.kept = append(e.kept, reply{})
 	}
 	old := &e.kept[e.n%maxEarly]
 	if e.n >= maxEarly && roles[old.opcode].kind == answerKind {

@@ -99,7 +99,8 @@ func (t *Table) beginAnnouncedConnection(s *stream) {
 	f.opening.set = false
 	f.sequence.beginConnection(p.announced.psn, t.histories.lookUp(f.history))
 	if r := t.responses.lookUp(f.responses); r != nil {
-		r.seen, r.idents = false, idents{}
+		r.seen = false
+		r.idents.reset()
 	}
 	p.announced = announcedConnection{}
 }

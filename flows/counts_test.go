@@ -38,7 +38,7 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 		d.Decode(&p, record.Data, record.Options())
 		table.Observe(&p, frame, record.Time)
 		if s := table.streamOf(&p.pkt.Flow); p.kind == requestKind && s.flow.history != 0 {
-			if table.histories.lookUp(s.flow.history).naks.began == table.stats.Packets {
+			if naks := table.histories.lookUp(s.flow.history).naks; naks != nil && naks.began == table.stats.Packets {
 				retries++
 			}
 		}

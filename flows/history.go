@@ -12,8 +12,8 @@ import (
 // such as flows of scans and spoofed addresses.
 type history struct {
 	gaps      gapList
-	idents    idents // used with every request, next to gaps for the cache
-	naks      nakRecords
+	idents    idents      // used with every request, next to gaps for the cache
+	naks      *nakRecords // nil until there is a NAK or a retransmission
 	marks     pendingTimes
 	asks      uint32 // id in Table.asks; 0 for none
 	retries   uint32 // id in Table.retries; 0 for none
@@ -22,7 +22,11 @@ type history struct {
 
 func (h *history) resetConnection() {
 	*h = history{asks: h.asks, forgotten: h.asks != 0, retries: h.retries,
-		gaps: gapList{all: h.gaps.all}, marks: pendingTimes{ring: h.marks.ring}}
+		gaps: gapList{all: h.gaps.all}, marks: pendingTimes{ring: h.marks.ring}, idents: h.idents, naks: h.naks}
+	h.idents.reset()
+	if h.naks != nil {
+		*h.naks = nakRecords{}
+	}
 }
 
 // An askRequest is a READ or an ATOMIC: its message ends with the responder's data.
@@ -132,8 +136,9 @@ func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
 // isReadRest reports whether a READ with PSN p, within a run of retransmissions, asks for the rest
 // of an earlier READ. A newer NAK as cause of the run excludes that.
 func (t *Table) isReadRest(h *history, p uint32) bool {
+	by := h.recordNAKs().by
 	for _, a := range t.asksOf(h).remembered() {
-		if !a.atomic && a.order > h.naks.by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
+		if !a.atomic && a.order > by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
 			return true
 		}
 	}

@@ -8,13 +8,23 @@ import "github.com/rocecn/rocecn/bth"
 // many senders leave the field 0.
 type idents struct {
 	variety
-	slots [maxIdents]ident // indexed by PSN modulo maxIdents
+	slots *[maxIdents]ident // indexed by PSN modulo maxIdents; nil while all Identifications are 0
+}
+
+// reset forgets all requests.
+func (i *idents) reset() {
+	slots := i.slots
+	if *i = (idents{}); slots != nil {
+		*slots = [maxIdents]ident{}
+		i.slots = slots
+	}
 }
 
 // A variety counts whether Identifications vary from packet to packet.
 type variety struct {
 	same, other uint64 // packets with the Identification of the previous packet, and packets with another one
 	near        uint64 // of the others, those at most maxStep higher or lower: the sender numbers its packets
+	psn         uint32 // PSN of the previous packet, if the slots do not exist yet
 	last        uint16 // Identification of the previous packet
 	set         bool   // last is valid
 }
@@ -66,12 +76,28 @@ const identSet = 1 << 31
 
 // isCopy reports whether a request with a known PSN is a copy made by the network.
 func (i *idents) isCopy(psn uint32, of uint16) bool {
+	if i.other <= i.same { // always without slots
+		return false
+	}
 	s := &i.slots[psn%maxIdents]
-	return s.psn == psn|identSet && (s.values[0] == of || s.values[1] == of) && i.other > i.same
+	return s.psn == psn|identSet && (s.values[0] == of || s.values[1] == of)
 }
 
+// add adds a request.
 func (i *idents) add(psn uint32, of uint16) {
+	if i.slots == nil && of != 0 {
+		i.slots = new([maxIdents]ident)
+		if i.set {
+			i.addToSlots(i.psn, 0)
+		}
+	}
 	i.addIdent(of)
+	if i.psn = psn; i.slots != nil {
+		i.addToSlots(psn, of)
+	}
+}
+
+func (i *idents) addToSlots(psn uint32, of uint16) {
 	s := &i.slots[psn%maxIdents]
 	if s.psn != psn|identSet {
 		*s = ident{psn | identSet, [2]uint16{of, of}}

@@ -35,6 +35,17 @@ type nakRecords struct {
 	began  uint64              // number of the packet that began the last run
 }
 
+// recordNAKs returns the NAKs of the current connection, adding them if needed.
+func (h *history) recordNAKs() *nakRecords {
+	if h.naks == nil {
+		h.naks = new(nakRecords)
+	}
+	return h.naks
+}
+
+// isFirstInRun reports whether the last retransmission began a run.
+func (h *history) isFirstInRun() bool { return h != nil && h.naks != nil && h.naks.n == 1 }
+
 // maxBeyond is the number of later requests in a run after which a skipped PSN counts as lost. With
 // fewer, the packets may be reordered.
 const maxBeyond = 3
@@ -45,7 +56,7 @@ func (h *history) addNAK(from, sent uint32, rnr bool, order uint64) {
 	if bth.ComparePSN(sent, from) <= 0 {
 		return // nothing sent yet that it could be about
 	}
-	r, oldest := &h.naks, 0
+	r, oldest := h.recordNAKs(), 0
 	one := nakRecord{from: from, low: from, to: sent, done: from, order: order, rnr: rnr}
 	for i := range r.all {
 		x := &r.all[i]
@@ -62,6 +73,9 @@ func (h *history) addNAK(from, sent uint32, rnr bool, order uint64) {
 // coverNAKs records that all PSNs up to c were received. A NAK that the sender has not
 // acted on is kept, because it may still be on its way.
 func (h *history) coverNAKs(c uint32) {
+	if h.naks == nil {
+		return
+	}
 	for i := range h.naks.all {
 		x := &h.naks.all[i]
 		if x.order == 0 || bth.ComparePSN(c, x.low) < 0 {
@@ -77,7 +91,10 @@ func (h *history) coverNAKs(c uint32) {
 // goBack records a retransmitted request with PSNs from p up to end, or a late one that fills a
 // gap, and returns its cause.
 func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) RetransmissionCause {
-	r := &h.naks
+	if h.naks == nil && late { // reordered
+		return CauseTimeout
+	}
+	r := h.recordNAKs()
 	switch {
 	case q.running && p == r.next:
 		r.next = end

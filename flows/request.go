@@ -134,7 +134,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		t.totalAt(at).countVerdict(verdict, gap)
 	}
 	if e := t.evidenceOf(f); e != nil {
-		e.recordSequenced(frame, at, verdict, cause, h != nil && h.naks.n == 1, covered,
+		e.recordSequenced(frame, at, verdict, cause, h.isFirstInRun(), covered,
 			known && !original || asked && !known)
 		if verdict <= beyondGap {
 			e.recordSize(p.pkt.PSN, p.ipOctets)

@@ -188,7 +188,7 @@ func (t *Table) recordRetry(f *flow, h *history, one *retry) {
 	o, psn, timeouts := &roles[one.p.pkt.Opcode], one.p.pkt.PSN, uint32(0)
 	if one.cause == CauseTimeout {
 		timeouts = 1
-		if h.naks.n == 1 { // the sender went back here
+		if h.isFirstInRun() { // the sender went back here
 			r.last.recordCopy(psn, one)
 		}
 	}

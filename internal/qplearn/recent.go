@@ -11,13 +11,15 @@ import (
 
 // recent remembers the requests of the last seconds by addresses, domain and PSN, to find the flows
 // that used the PSN of a response. A request has a bit in the entry of its flow and block of PSNs.
-// A new entry replaces the oldest of the four in its set. If an answer to that one may still come,
-// the sets grow, up to a maximum; then the set remembers that it no longer knows all flows that used
-// its PSNs. It does so for the last four such entries, so that an attacker cannot make the set
+// An entry may be in either of two sets, which lets almost all entries fill before both sets of a new
+// one are full. Then it replaces the oldest of the eight in them. If an answer to that one may still
+// come, the sets grow, up to a maximum; then the set remembers that it no longer knows all flows that
+// used its PSNs. It does so for the last four such entries, so that an attacker cannot make the set
 // useless by requests of many PSNs.
 type recent struct {
 	seed uint64
 	sets flowtable.Sets[requests]
+	used int // entries that are not free
 	most int // entries that the sets may have
 }
 
@@ -58,9 +60,9 @@ func within(d time.Duration, then, now int32) bool { return uint64(uint32(now-th
 // newRecent returns a recent of at most this many entries; with grow it allocates them as needed.
 func newRecent(entries int, seed uint64, grow bool) recent {
 	if grow {
-		return recent{seed, flowtable.NewSets[requests](ways), entries}
+		return recent{seed: seed, sets: flowtable.NewSets[requests](ways), most: entries}
 	}
-	return recent{seed, flowtable.NewSets[requests](entries), 0}
+	return recent{seed: seed, sets: flowtable.NewSets[requests](entries)}
 }
 
 // hash returns the hash of all flows between k's addresses for find. The UDP source port is part of it; it is 0 where
@@ -69,17 +71,17 @@ func (r *recent) hash(k *key, t bth.Transport, port uint16) uint64 {
 	return k.HashWithQP(k.QP&^flowtable.MaxQP|uint32(t)<<16|uint32(port), r.seed)
 }
 
-// find returns an entry with the request of flows of a hash with this PSN, and its set.
-func (r *recent) find(flows uint64, psn uint32) (q requests, set *[ways]requests) {
+// entry returns an entry with the request of flows of a hash with this PSN.
+func (r *recent) entry(flows uint64, psn uint32) requests {
 	h := hash.Mix(flows^uint64(psn>>blockBits), r.seed|1)
-	q = requests{block: block{uint16(h), uint16(h >> 16), uint16(h >> 32)}, psns: 1 << (psn & (1<<blockBits - 1))}
-	return q, r.setOf(q.block)
+	return requests{block: block{uint16(h), uint16(h >> 16), uint16(h >> 32)}, psns: 1 << (psn & (1<<blockBits - 1))}
 }
 
-// setOf returns the set of a block.
-func (r *recent) setOf(b block) *[ways]requests {
-	_, set := r.sets.Find(uint64(b[2])<<32 | uint64(b[1])<<16 | uint64(b[0]))
-	return set
+// setsOf returns the two sets of a block, which may be the same one.
+func (r *recent) setsOf(b block) (sets [2]*[ways]requests) {
+	_, sets[0] = r.sets.Find(uint64(b[2])<<32 | uint64(b[1])<<16 | uint64(b[0]))
+	_, sets[1] = r.sets.Find(uint64(b[0])<<32 | uint64(b[2])<<16 | uint64(b[1]))
+	return sets
 }
 
 // add remembers a request to a queue pair, of flows of this hash, and reports whether the flow has used another PSN of
@@ -88,34 +90,55 @@ func (r *recent) setOf(b block) *[ways]requests {
 func (r *recent) add(
 	flows uint64, qp, psn uint32, now int32, long, join time.Duration,
 ) (neighbour bool) {
-	q, set := r.find(flows, psn)
+	q := r.entry(flows, psn)
 	q.at, q.qp = now, octetsOf(qp)
 	for {
-		victim, rivals := &set[0], 0
-		for i := range set {
-			w := &set[i]
-			if w.psns != 0 && w.block == q.block {
-				if w.qp == q.qp {
-					neighbour = neighbour || w.psns&^q.psns != 0 && within(long, w.at, now)
-					if within(join, w.at, now) {
-						w.at = now
-						w.psns |= q.psns
-						return neighbour
+		sets, rivals := r.setsOf(q.block), 0
+		var victim, rival *requests // the oldest entry, or a free one of the set that has more; the oldest rival
+		var of, ofRival *[ways]requests
+		mostFree := 0
+		for _, set := range sets {
+			oldest, free := &set[0], 0
+			for i := range set {
+				w := &set[i]
+				if w.psns != 0 && w.block == q.block {
+					if w.qp == q.qp {
+						neighbour = neighbour || w.psns&^q.psns != 0 && within(long, w.at, now)
+						if within(join, w.at, now) {
+							w.at = now
+							w.psns |= q.psns
+							return neighbour
+						}
+					}
+					if rivals++; rival == nil || uint32(now-w.at) > uint32(now-rival.at) {
+						rival, ofRival = w, set
 					}
 				}
-				rivals++
+				if w.psns == 0 {
+					free++
+				}
+				if w.psns == 0 || oldest.psns != 0 && uint32(now-w.at) > uint32(now-oldest.at) {
+					oldest = w
+				}
 			}
-			if w.psns == 0 || victim.psns != 0 && uint32(now-w.at) > uint32(now-victim.at) {
-				victim = w
+			if victim == nil || free > mostFree ||
+				free == 0 && mostFree == 0 && uint32(now-oldest.at) > uint32(now-victim.at) {
+				victim, of, mostFree = oldest, set, free
 			}
 		}
-		if victim.psns != 0 {
+		switch {
+		case rivals >= ways && sets[0] != sets[1]: // one more would be of no use: see users
+			if victim = rival; within(long, victim.at, now) {
+				lose(ofRival, victim, true)
+			}
+		case victim.psns == 0:
+			r.used++
+		default:
 			missed := within(long, victim.at, now)
 			if missed && rivals < ways && r.grow() { // otherwise more sets would not help
-				set = r.setOf(q.block)
 				continue
 			}
-			lose(set, victim, missed)
+			lose(of, victim, missed)
 		}
 		q.gone = victim.gone
 		*victim = q
@@ -123,10 +146,11 @@ func (r *recent) add(
 	}
 }
 
-// grow doubles the number of sets, and reports whether there was room for that.
+// grow doubles the number of sets, and reports whether it did: if there is room for that, and at least a quarter of the
+// entries is used.
 func (r *recent) grow() bool {
 	old := r.sets.All
-	if ways*len(old) >= r.most {
+	if ways*len(old) >= r.most || ways*len(old) > 4*r.used {
 		return false
 	}
 	r.sets = flowtable.NewSets[requests](2 * ways * len(old))
@@ -136,8 +160,14 @@ func (r *recent) grow() bool {
 			for half := range 2 { // the two that a set becomes
 				r.sets.All[2*i+half][j].gone = q.gone
 			}
-			if q.psns != 0 {
-				r.setOf(q.block)[j] = *q
+			if q.psns == 0 {
+				continue
+			}
+			for _, set := range r.setsOf(q.block) {
+				if set == &r.sets.All[2*i] || set == &r.sets.All[2*i+1] {
+					set[j] = *q
+					break
+				}
 			}
 		}
 	}
@@ -169,17 +199,22 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	qps [ways]uint32, n int, all bool,
 ) {
 	forth := k.Reversed(0)
-	q, set := r.find(r.hash(&forth, t, port), psn)
+	q := r.entry(r.hash(&forth, t, port), psn)
 	mark := q.mark()
 	all = true
-	for i := range set {
-		w := &set[i]
-		if w.block == q.block && w.psns&q.psns != 0 && within(long, w.at, now) &&
-			!slices.Contains(qps[:n], w.qp.number()) {
-			qps[n] = w.qp.number()
-			n++
+	for _, set := range r.setsOf(q.block) {
+		for i := range set {
+			w := &set[i]
+			if w.block == q.block && w.psns&q.psns != 0 && within(long, w.at, now) &&
+				!slices.Contains(qps[:n], w.qp.number()) {
+				if n == ways {
+					return qps, n, false
+				}
+				qps[n] = w.qp.number()
+				n++
+			}
+			all = all && w.gone != mark
 		}
-		all = all && w.gone != mark
 	}
 	return qps, n, all
 }
@@ -205,12 +240,14 @@ func (m *Map) usedNextBlock(flows uint64, qp, psn uint32) bool {
 
 // has reports whether the flow to a queue pair used a PSN at most long ago.
 func (r *recent) has(flows uint64, qp, psn uint32, now int32, long time.Duration) bool {
-	q, set := r.find(flows, psn)
+	q := r.entry(flows, psn)
 	q.qp = octetsOf(qp)
-	for i := range set {
-		w := &set[i]
-		if w.block == q.block && w.psns&q.psns != 0 && w.qp == q.qp && within(long, w.at, now) {
-			return true
+	for _, set := range r.setsOf(q.block) {
+		for i := range set {
+			w := &set[i]
+			if w.block == q.block && w.psns&q.psns != 0 && w.qp == q.qp && within(long, w.at, now) {
+				return true
+			}
 		}
 	}
 	return false

@@ -187,6 +187,48 @@ func TestReplaced(t *testing.T) {
 	require.Less(t, wrong, 20)
 }
 
+// The memory for requests follows their number, also if many flows use the same PSNs: then it is not known which of
+// them a response answers, and no memory would show it. No request of another flow is lost.
+func TestRecentGrows(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		flows, alike uint32 // flows between other hosts, and between the same hosts with the same PSNs
+	}{
+		{"different hosts", 3000, 0},
+		{"the same hosts", 0, 3000},
+		{"both", 3000, 3000},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			const blocks = 4
+			r := newRecent(1<<24, 1, true)
+			add := func(k key, qp, psn uint32) {
+				r.add(r.hash(&k, bth.TransportRC, 0), qp, psn<<blockBits, 0, time.Second, 0)
+			}
+			for psn := range uint32(blocks) {
+				for i := range max(row.flows, row.alike) {
+					if i < row.flows {
+						add(key{Domain: i + 1}, i, psn)
+					}
+					if i < row.alike {
+						add(key{}, i, psn)
+					}
+				}
+			}
+			require.LessOrEqual(t, ways*len(r.sets.All), int(8*blocks*(row.flows+ways)))
+			for i := range row.flows {
+				for psn := range uint32(blocks) {
+					users, n, all := r.users(&key{Domain: i + 1}, psn<<blockBits, bth.TransportRC, 0, 0, time.Second)
+					require.Equal(t, []any{[ways]uint32{i}, 1, true}, []any{users, n, all})
+				}
+			}
+			if row.alike > 0 {
+				_, n, all := r.users(&key{}, 0, bth.TransportRC, 0, 0, time.Second)
+				require.Equal(t, []any{ways, false}, []any{n, all})
+			}
+		})
+	}
+}
+
 // In a full set the request of longest ago makes room.
 func TestOldestRequestGoes(t *testing.T) {
 	r, k := newRecent(ways, 1, false), key{QP: 17}
