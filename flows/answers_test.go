@@ -30,3 +30,31 @@ func TestRNRTimers(t *testing.T) {
 	acks.countAcknowledge(0x60)
 	require.Empty(t, acks.Timers())
 }
+
+// Each syndrome counts under its own code, of a known flow and of an unknown one. Reserved codes count nowhere.
+func TestAnswersByCode(t *testing.T) {
+	paired, unknown := newPaired(t, 100), newScript(t)
+	paired.sendOnly(100, 101, 102)
+	for _, s := range []*script{paired, unknown} {
+		for code := range bth.Syndrome(8) { // a NAK with code n comes n+1 times
+			for range code + 1 {
+				s.answerOp(bth.RCAcknowledge, 0x60|code, 101)
+			}
+		}
+		s.answerACK(100, 101).answerRNR(102)
+	}
+	want := []uint64{1, 2, 3, 4, 5}
+	f := paired.onlyFlow()
+	strays := unknown.sumStrays()
+	for _, a := range []*Answers{&f.Answers, &strays} {
+		var got []uint64
+		for code, n := range a.NAKs() {
+			require.Equal(t, n, *a.NAK(code))
+			got = append(got, n)
+		}
+		require.Equal(t, want, got)
+		require.EqualValues(t, 2, a.ACKs)
+		require.EqualValues(t, 1, a.RNRNAKs)
+		require.EqualValues(t, 1+2+3+4+5+2+1, a.Total())
+	}
+}

@@ -365,6 +365,24 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
+// Packets with a wrong ICRC are no evidence for a clock step, as they may be forged.
+func TestClockStepsNeedValidPackets(t *testing.T) {
+	of := func(wrong bool) []ClockStep {
+		s := &simulation{Rand: rand.New(rand.NewPCG(1, 9)), packets: 300, connections: 4}
+		table := New(Config{Seed: 1})
+		for i, p := range s.packetsOf() {
+			now := time.Unix(1e9, int64(i)*1000)
+			if i >= 203 {
+				now, p.icrcWrong = now.Add(time.Hour), wrong
+			}
+			table.Observe(&p, uint64(i+1), now)
+		}
+		return table.Snapshot().Capture.ClockSteps
+	}
+	require.Len(t, of(false), 1)
+	require.Empty(t, of(true))
+}
+
 // In a sample, acknowledgements are matched with flows by the range of their PSNs. No pair is wrong.
 func TestSampledPairs(t *testing.T) {
 	for _, c := range []struct {

@@ -40,6 +40,25 @@ func (s *script) respond(first uint32, n int, which ...int) *script {
 	return s
 }
 
+// The times of responses are their own, also those of a flow that began with requests.
+func TestTimesOfResponses(t *testing.T) {
+	s := newPaired(t, 10)
+	request := func(psn uint32) {
+		s.observe(Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyBA(), PSN: psn}})
+	}
+	s.setTime(100)
+	request(5000)
+	s.setTime(230).sendRead(10, 2048)
+	s.setTime(300).respond(10, 2, 0).setTime(310).respond(10, 2, 1)
+	s.setTime(420)
+	request(5001)
+	f := s.flowBA()
+	at := func(us int) time.Time { return time.Date(2026, 11, 21, 9, 0, 0, us*1000, time.UTC) }
+	require.Equal(t, [4]time.Time{at(100), at(420), at(300), at(310)},
+		[4]time.Time{f.First, f.Last, f.Responses.First, f.Responses.Last})
+	require.EqualValues(t, 2, f.Responses.Packets)
+}
+
 // The PSNs of responses follow the READs and ATOMICs that they answer. The PSNs of other requests in
 // between have no responses.
 func TestResponsePSNs(t *testing.T) {

@@ -121,3 +121,14 @@ func TestSamplesKinds(t *testing.T) {
 	require.Positive(t, s.Stats().Others)
 	require.Positive(t, s.Stats().Broken)
 }
+
+// The snapshot length is the largest one of the truncated packets.
+func TestSamplesSnapLength(t *testing.T) {
+	s := NewSamples(0)
+	for _, length := range []uint16{60, 64, 58} {
+		require.Empty(t, s.Snapshot())
+		s.Observe(&Packet{kind: truncatedKind, snapLength: length}, Sample{}, time.Unix(1, 0))
+	}
+	require.Equal(t, 64, s.Stats().SnapLength)
+	require.EqualValues(t, 3, s.Stats().Truncated)
+}

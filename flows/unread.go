@@ -14,8 +14,6 @@ func (d *Decoder) findUnread() unreadHeader {
 		ether = be.Uint16(h[len(h)-2:])
 	}
 	switch {
-	case ether == 0x8915:
-		return roceV1Header
 	case ether != wire.EtherIPv4 && ether != wire.EtherIPv6 && ether != 0:
 		if ether < 0x600 || plainEtherTypes[ether] { // a length
 			return 0
