@@ -183,5 +183,11 @@ func borderOff(x *trial) outcome {
 			}
 		}
 	}
-	return passed("in both directions")
+	return x.whenEnabled(passed("in both directions"), func() bool {
+		src, dst, port, _ := x.ends([]string{"receiver", "sender"})
+		before := len(x.received)
+		x.transmit(port, x.borderPacket(0, src, dst))
+		return !x.wait(x.profile.Time.Settle,
+			func() bool { return slices.ContainsFunc(x.received[before:], x.isForwarded) })
+	})
 }

@@ -1,42 +1,79 @@
 package conform
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 )
 
-// start implements [rig]. A command that still runs after a second is killed.
-func (r *networkRig) start(command []string) (stop func(), err error) {
+// start implements [rig]. A command that still runs a second after stop is killed.
+func (r *networkRig) start(command []string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
+	c := newCommand(ctx, command)
+	if err := c.Start(); err != nil {
 		cancel()
 		return nil, err
 	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	return func() {
-		cancel()
-		<-ended
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	return func() error {
+		defer cancel()
+		select {
+		case err := <-ended: // before stop: its status counts
+			return c.explain(err)
+		default:
+			cancel()
+			<-ended
+			return nil
+		}
 	}, nil
 }
 
 // finish implements [rig]. It also runs the command after an interrupt.
-func (r *networkRig) finish(command []string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Second)
+func (r *networkRig) finish(command []string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), limit)
 	defer cancel()
-	err := exec.CommandContext(ctx, command[0], command[1:]...).Run()
-	if status := (*exec.ExitError)(nil); errors.As(err, &status) {
-		return nil
+	c := newCommand(ctx, command)
+	err := c.Run()
+	if ctx.Err() != nil {
+		return fmt.Errorf("it still ran after %v", limit)
 	}
-	return err
+	return c.explain(err)
+}
+
+// A command is a program of the operator, with the begin of its messages.
+type command struct {
+	*exec.Cmd
+	messages firstOctets
+}
+
+func newCommand(ctx context.Context, args []string) *command {
+	c := &command{Cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
+	c.WaitDelay = time.Second
+	c.Stderr = &c.messages
+	return c
+}
+
+// explain adds the first line of the messages to an error.
+func (c *command) explain(err error) error {
+	line, _, _ := strings.Cut(strings.TrimSpace(c.messages.String()), "\n")
+	if err == nil || line == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, line)
+}
+
+// firstOctets keeps the first octets that are written to it.
+type firstOctets struct{ bytes.Buffer }
+
+// Write implements [io.Writer].
+func (f *firstOctets) Write(b []byte) (int, error) {
+	const limit = 256
+	f.Buffer.Write(b[:min(len(b), limit-f.Len())])
+	return len(b), nil
 }
 
 // runStop runs the command that ends the congestion.
@@ -45,7 +82,36 @@ func (x *trial) runStop() {
 	if len(command) == 0 {
 		return
 	}
-	if err := x.rig.finish(command); err != nil && x.err == nil {
-		x.err = fmt.Errorf("congestion.stop: %w", err)
+	x.note("congestion.stop", x.rig.finish(command, time.Second))
+}
+
+// note keeps the first error of the tester and of the commands of the profile.
+func (x *trial) note(key string, err error) {
+	if err != nil && x.err == nil {
+		x.err = fmt.Errorf("%s: %w", key, err)
 	}
+}
+
+// whenEnabled completes the outcome of a case about a device that is off: a pass also needs that the device, once it is
+// enabled, reacts to the same packets.
+func (x *trial) whenEnabled(o outcome, reacts func() bool) outcome {
+	d := &x.profile.Device
+	if o.verdict != pass {
+		return o
+	}
+	if len(d.Enable) == 0 {
+		return unclear("%s; it is not known whether the device reacts when it is enabled: want device.enable", o.seen)
+	}
+	defer func() { x.note("device.disable", x.rig.finish(d.Disable, x.profile.Time.Case)) }()
+	if err := x.rig.finish(d.Enable, x.profile.Time.Case); err != nil {
+		return unclear("device.enable: %v", err)
+	}
+	for first := true; first || x.err == nil && x.hasTime(max(2*x.profile.Time.Settle, 500*time.Millisecond)); {
+		if reacts() {
+			return passed("%s, and a reaction after device.enable", o.seen)
+		}
+		first = false
+		x.settle() // it may need some time to begin
+	}
+	return unclear("%s, but also no reaction after device.enable", o.seen)
 }

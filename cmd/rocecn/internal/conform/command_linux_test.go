@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,6 +64,55 @@ func TestStopCommand(t *testing.T) {
 			require.FileExists(t, file)
 		})
 	}
+}
+
+// A command that fails makes the case inconclusive, with the status and the first message. One that ends well or that the
+// tester ends does not.
+func TestCommandStatus(t *testing.T) {
+	for _, c := range []struct{ name, script, want string }{
+		{"fails", "echo no such port >&2; echo more >&2; exit 3", "exit status 3: no such port"},
+		{"fails without a message", "exit 3", "exit status 3"},
+		{"ends well", "echo done >&2", ""},
+		{"still runs", "exec sleep 100", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &networkRig{ctx: t.Context()}
+			message := func(err error) string {
+				if err == nil {
+					return ""
+				}
+				return err.Error()
+			}
+			command := []string{"sh", "-c", c.script}
+			if c.name == "still runs" {
+				require.Equal(t, "it still ran after 10ms", message(r.finish(command, 10*time.Millisecond)))
+			} else {
+				require.Equal(t, c.want, message(r.finish(command, time.Minute)))
+			}
+			require.Eventually(t, func() bool { // it may not have ended yet
+				stop, err := r.start(command)
+				require.NoError(t, err)
+				time.Sleep(50 * time.Millisecond)
+				return message(stop()) == c.want
+			}, time.Minute, time.Millisecond)
+		})
+	}
+	p := &profile{}
+	p.Congestion = congestion{By: "command", Start: []string{"false"}, Rate: 1e6, For: 50 * time.Millisecond}
+	s := subjectOf("border")
+	rig := failingStart{&memoryRig{device: s.model(t, s.config)}}
+	x := (&suite{ctx: t.Context(), profile: p, rig: rig}).newTrial(&testCase{}, 0)
+	x.deadline = x.rig.now().Add(time.Second)
+	x.congest([]*stream{{flow: flow{src: hostOfText("::1"), dst: hostOfText("::2")}}}, func() bool { return true })
+	require.EqualError(t, x.err, "congestion.start: exit status 1")
+	require.Equal(t, inconclusive, x.judge(passed("")).verdict)
+}
+
+// failingStart is a rig with a command that fails after its start.
+type failingStart struct{ rig }
+
+func (failingStart) start([]string) (func() error, error) {
+	return func() error { return errors.New("exit status 1") }, nil
 }
 
 // Only the machine's own network is protected from overload without -yes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,11 +97,21 @@ func (r *memoryRig) receive(until time.Time) ([]arrival, error) {
 	}
 }
 
-func (r *memoryRig) start([]string) (func(), error) {
-	return nil, errors.New("there are no commands in memory")
+func (r *memoryRig) start([]string) (func() error, error) {
+	return nil, errors.New("there are no such commands in memory")
 }
 
-func (r *memoryRig) finish([]string) error { return errors.New("there are no commands in memory") }
+// finish implements [rig]. The commands are "enable" and "disable" for the role of the device, and "true".
+func (r *memoryRig) finish(command []string, _ time.Duration) error {
+	switch command[0] {
+	case "enable", "disable":
+		r.device.(interface{ enable(on bool) }).enable(command[0] == "enable")
+	case "true":
+	default:
+		return errors.New("there are no such commands in memory")
+	}
+	return nil
+}
 
 func (r *memoryRig) close() {}
 
@@ -111,6 +122,7 @@ func deviceMAC(port int) mac { return mac{2, 0, 0, 0, 2, uint8(port)} }
 // A router is a model that forwards between the ports 0, sender, 1, receiver, and 2, control. Its port to the receivers
 // has a queue.
 type router struct {
+	restart   func(on bool) // switches the role on or off
 	driver    roles.Driver
 	queue     bool // the role is about the packets in the queue
 	self      []netip.Addr
@@ -126,15 +138,28 @@ func newRouter(t testing.TB, role, config string, self ...string) *router {
 	for _, a := range self {
 		m.self = append(m.self, netip.MustParseAddr(a))
 	}
-	m.driver = driverOf(t, role, config)
-	m.driver.Report = func(d *node.Decision, packet []byte, _ bool) {
-		m.mark, m.action = d.MarkECN, d.Action
-		if len(packet) > 0 {
-			m.packets = append(m.packets, slices.Clone(packet))
+	start := func(config string) {
+		m.driver = driverOf(t, role, config)
+		m.driver.Report = func(d *node.Decision, packet []byte, _ bool) {
+			m.mark, m.action = d.MarkECN, d.Action
+			if len(packet) > 0 {
+				m.packets = append(m.packets, slices.Clone(packet))
+			}
 		}
 	}
+	m.restart = func(on bool) {
+		text := "enabled = true"
+		if !on {
+			text = "enabled = false"
+		}
+		start(regexp.MustCompile("enabled = (true|false)").ReplaceAllString(config, text))
+	}
+	start(config)
 	return m
 }
+
+// enable switches the role on or off.
+func (m *router) enable(on bool) { m.restart(on) }
 
 func driverOf(t testing.TB, role, config string) roles.Driver {
 	t.Helper()
@@ -255,7 +280,6 @@ func (m *router) advance(r *memoryRig) {
 // A hostModel is a host on port 0: a receiver, or a sender with traffic of its own.
 type hostModel struct {
 	*router
-	rates *reaction.Table // of a sender
 	flows []hostFlow
 
 	kernel bool // the kernel of the host rejects unknown options
@@ -271,9 +295,6 @@ const lineRate = 4e6
 
 func newHostModel(t testing.TB, role, config string, flows ...flow) *hostModel {
 	m := &hostModel{router: newRouter(t, role, config, "2001:db8:d::1", "10.13.0.1")}
-	if s, ok := m.driver.Role.(*roles.Sender); ok {
-		m.rates = s.Rates()
-	}
 	for _, f := range flows {
 		m.flows = append(m.flows, hostFlow{flow: f})
 	}
@@ -299,6 +320,10 @@ func (m *hostModel) receive(r *memoryRig, port int, frame []byte) {
 }
 
 func (m *hostModel) advance(r *memoryRig) {
+	var rates *reaction.Table
+	if s, ok := m.driver.Role.(*roles.Sender); ok {
+		rates = s.Rates()
+	}
 	for i := range m.flows {
 		f := &m.flows[i]
 		if f.next.IsZero() {
@@ -306,8 +331,8 @@ func (m *hostModel) advance(r *memoryRig) {
 		}
 		for !f.next.After(r.clock) {
 			rate := uint64(lineRate)
-			if m.rates != nil {
-				o := m.rates.Now(reaction.FlowID{Dst: f.dst, DestQP: f.destQP}, r.clock)
+			if rates != nil {
+				o := rates.Now(reaction.FlowID{Dst: f.dst, DestQP: f.destQP}, r.clock)
 				if o.Stop > 0 {
 					f.next = r.clock.Add(min(o.Stop, time.Millisecond))
 					continue

@@ -279,14 +279,23 @@ func plantedFaults() []planted {
 				copy(p.ip[8:24], p.ip[24:40])
 				copy(p.ip[24:40], src)
 			})},
-		{subject: "switch", name: "two options", caught: "F24.1", related: "F33.1",
+		{subject: "switch", name: "two options", caught: "F24.1", related: "F24.2",
 			out: setOption(func(h []byte) []byte {
 				h[1]++
 				return slices.Concat(h, []byte{0x1E, 6, 0, 0, 0, 0, 0, 0})
 			})},
 		{subject: "switch", name: "an additional Hop-by-Hop header", caught: "F24.1",
+			related: "F24.2",
 			out: replace(kindFastCNP, func(p *packet) []byte {
 				return insertHeader(p.ip, protocolHopByHop, []byte{protocolOptions, 0, 1, 4, 0, 0, 0, 0})
+			})},
+		{subject: "switch", name: "two options if there is a trace", caught: "F24.2",
+			out: setOption(func(h []byte) []byte {
+				if h[4] != 0x9E {
+					return h
+				}
+				h[1]++
+				return slices.Concat(h, []byte{0x1E, 6, 0, 0, 0, 0, 0, 0})
 			})},
 		{subject: "switch", name: "option 2 without a trace", caught: "F25.1", related: "F26.2 F29.1 F33.2",
 			out: setOption(func(h []byte) []byte {
@@ -398,6 +407,9 @@ func plantedFaults() []planted {
 				return p.ip
 			})},
 
+		{subject: "switch", name: "resumes one flow twice and another never", caught: "X14.1", out: resumesTwice()},
+		{subject: "switch", name: "resumes before the stop", caught: "X14.1", out: resumesFirst},
+
 		{subject: "switch", name: "no proxy messages", caught: "P01.1", config: []string{`method = "proxy"`,
 			`method = "none"`}},
 		{subject: "switch", name: "notifies inner senders", caught: "P03.1", config: []string{"enabled = true",
@@ -473,8 +485,7 @@ func plantedFaults() []planted {
 			})},
 		{subject: "receiver", name: "no interval", caught: "B01.1", config: []string{`interval = "5ms"`, ""}},
 		{subject: "receiver", name: "one interval for all queue pairs", caught: "B01.1",
-			out:     keepOneInterval(kindCNP),
-			related: "F07.1"},
+			out: keepOneInterval(kindCNP)},
 		{subject: "receiver", name: "answers CNPs", caught: "B05.1", in: answersCNPs},
 		{subject: "receiver", name: "enabled, though it must be off", caught: "F42.1",
 			profile: []string{`role = "receiver"`, "role = \"receiver\"\nsupports = []"}},
@@ -511,6 +522,8 @@ func plantedFaults() []planted {
 			}},
 		{subject: "proxy", name: "always the first flow", caught: "P20.1", out: firstQP(kindCNP),
 			related: "P08.1 P08.2 W03.1 P01.1 P38.1"},
+		{subject: "proxy", name: "a late CNP about another flow", caught: "P20.1", out: lateCNP(),
+			related: "P08.1 P08.2 W03.1"},
 		{subject: "proxy", name: "no answers above level 4", caught: "P21.1", in: dropMessages(func(data []byte) bool {
 			return data[37]>>5 > 4
 		})},
@@ -563,6 +576,8 @@ func plantedFaults() []planted {
 			}},
 		{subject: "ingress", name: "always the first flow", caught: "W26.1", out: firstQP(kindCNP),
 			related: "W08.1 W03.1 W28.1"},
+		{subject: "ingress", name: "a late CNP about another flow", caught: "W26.1", out: lateCNP(),
+			related: "W08.1 W03.1"},
 		{subject: "ingress", name: "answers about unknown labels", caught: "W26.2", in: onFCN(func(data []byte) []byte {
 			return binary.BigEndian.AppendUint32(nil, knownLabel<<12|3<<9)
 		}), out: keepLabel, related: "W26.1 W31.1"},
@@ -721,6 +736,49 @@ func plantedFaults() []planted {
 	all = append(all, cnpFaults("proxy", "P08.1", "P19.1", "P19.1", "P08.2 P20.1 W03.1")[0:6]...)
 	all = append(all, cnpFaults("proxy", "P08.1", "P19.1", "P19.1", "P08.2 P20.1 W03.1")[7:]...)
 	return append(all, cnpFaults("ingress", "W08.1", "W27.1", "W27.2", "W26.1 W03.1")...)
+}
+
+// resumesTwice sends the resumes of the first flow of a case twice, and those of the second one never.
+func resumesTwice() func(*memoryRig, int, []byte) []arrival {
+	return func(_ *memoryRig, port int, frame []byte) []arrival {
+		a := arrival{port: port, frame: frame}
+		p, _ := readFrame(frame, nil)
+		if p == nil || p.kind(&points) != kindPPFC || ppfcOf(&seen{packet: p}).pt != 1 {
+			return []arrival{a}
+		}
+		if p.bth[7]%2 == 0 {
+			return nil
+		}
+		return []arrival{a, a}
+	}
+}
+
+// resumesFirst sends a resume before each stop, and no other.
+func resumesFirst(_ *memoryRig, port int, frame []byte) []arrival {
+	p, _ := readFrame(slices.Clone(frame), nil)
+	if p == nil || p.kind(&points) != kindPPFC || !isOwn(p, kindPPFC) {
+		return []arrival{{port: port, frame: frame}}
+	}
+	switch ppfcOf(&seen{packet: p}).pt {
+	case 0:
+		b := p.afterBTH()
+		b[len(b)-7] |= 1
+		return []arrival{{port: port, frame: repaired(frame, p.ip)}, {port: port, frame: frame}}
+	case 1:
+		return nil
+	}
+	return []arrival{{port: port, frame: frame}}
+}
+
+// lateCNP sends another CNP 100 ms after one, about the queue pair of the flow before or after it.
+func lateCNP() func(*memoryRig, int, []byte) []arrival {
+	return func(r *memoryRig, port int, frame []byte) []arrival {
+		if p, _ := readFrame(slices.Clone(frame), nil); p != nil && p.kind(&points) == kindCNP && isOwn(p, kindCNP) {
+			p.bth[7] ^= 1
+			r.insert(arrival{port, r.clock.Add(100 * time.Millisecond), repaired(frame, p.ip)})
+		}
+		return []arrival{{port: port, frame: frame}}
+	}
 }
 
 // dropNotified drops packets of an opcode in front of the device, as if it did not see them.

@@ -297,6 +297,7 @@ func ofTwoLabels(x *trial) outcome {
 		if !x.notifyUntil(m, []*stream{s}, 1) {
 			return unclear("no CNP arrived")
 		}
+		x.settle()
 		for _, n := range x.notifications(kindCNP) {
 			if e, g := checkSenderQP(x, n, s); e != "" {
 				return failed(n, e, "%s", g)
@@ -419,10 +420,11 @@ func ingressOff(x *trial) outcome {
 		x.transmit(x.portOf("control"), m.appendIP())
 	}
 	x.settle()
-	for _, n := range x.received {
-		if slices.Contains(anyKind, n.kind) && !x.isForwarded(n) {
-			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-		}
+	if n := x.ownNotification(); n != nil {
+		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 	}
-	return passed("no notification")
+	return x.whenEnabled(passed("no notification"), func() bool {
+		m, o := x.open(all[0])
+		return o == nil && x.notifyUntil(m, all, 1)
+	})
 }

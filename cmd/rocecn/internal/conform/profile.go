@@ -30,6 +30,9 @@ type device struct {
 	Addresses []netip.Addr `json:"addresses"`
 	Supports  *[]string    `json:"supports"` // nil: those that the role must have
 	Limits    limits       `json:"limits"`
+	// Enable and Disable are commands that switch on all abilities of a device that is off, and off again.
+	Enable  []string `json:"enable"`
+	Disable []string `json:"disable"`
 }
 
 // limits are those that the device is configured with.
@@ -44,7 +47,7 @@ type codePoints struct {
 	FCNPort     uint16   `json:"fcn_port"`
 	ProxyPort   uint16   `json:"proxy_port"`
 	VXLANPorts  []uint16 `json:"vxlan_ports"`
-	// IOAMNamespaces are those of the traces to which the device adds its own record.
+	// IOAMNamespaces are those of the traces to which the device adds its own record; nil: all.
 	IOAMNamespaces []uint16 `json:"ioam_namespaces"`
 }
 
@@ -66,7 +69,7 @@ type hosts struct {
 	PE       []netip.Addr   `json:"pe"`      // ingress PEs that the tester plays
 }
 
-// congestion is the means to congest the device.
+// congestion is the means to congest the device. Rate is the bound of all packets that the tester sends.
 type congestion struct {
 	By    string        `json:"by"`
 	Rate  bitRate       `json:"rate"`
@@ -214,6 +217,14 @@ func (p *profile) checkDevice() error {
 			return config.Wrong(config.Index("device.addresses", i), "%v: want a unicast address of one host", a)
 		}
 	}
+	if (d.Enable == nil) != (d.Disable == nil) {
+		return config.Wrong("device.enable", "without the other one: want both enable and disable, or none")
+	}
+	for key, command := range map[string][]string{"device.enable": d.Enable, "device.disable": d.Disable} {
+		if command != nil && len(command) == 0 {
+			return config.Wrong(key, "empty: want a program and its arguments")
+		}
+	}
 	if d.Supports == nil {
 		d.Supports = &roleInfos[d.Role].supports
 	}
@@ -346,13 +357,16 @@ func (p *profile) checkCongestion() error {
 		return config.Wrong("congestion.start", "missing: want a program and its arguments")
 	case c.By != "command" && (c.Start != nil || c.Stop != nil):
 		return config.Wrong("congestion.by", `%q: want "command" with start and stop`, c.By)
-	case c.By == "none" && (c.Rate != 0 || c.For != 0):
-		return config.Wrong("congestion.by", `"none": want "overload" or "command" with rate and for`)
+	case c.By == "none" && c.For != 0:
+		return config.Wrong("congestion.by", `"none": want "overload" or "command" with for`)
 	case c.For < 0 || c.For > maxCongestion:
 		return config.Wrong("congestion.for", "%v: want more than 0s, at most %v", c.For, maxCongestion)
 	}
 	if c.For == 0 {
 		c.For = 2 * time.Second
+	}
+	if c.Rate == 0 {
+		c.Rate = 10e6
 	}
 	return nil
 }

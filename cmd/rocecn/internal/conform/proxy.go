@@ -305,21 +305,14 @@ func ignoresMessage(change func(x *trial, m *proxyMessage)) func(x *trial) outco
 		}
 		x.settle()
 		x.received = nil
-		answered := func() *seen {
-			for _, n := range x.received {
-				if slices.Contains(anyKind, n.kind) && !x.isForwarded(n) && n.kind != kindProxy {
-					return n
-				}
-			}
-			return nil
-		}
+		answered := func() bool { return x.ownNotification() != nil }
 		for range 4 {
 			m := x.message(all[0])
 			change(x, m)
-			x.complain(m, 20*time.Millisecond, func() bool { return answered() != nil })
+			x.complain(m, 20*time.Millisecond, answered)
 		}
 		x.settle()
-		if n := answered(); n != nil {
+		if n := x.ownNotification(); n != nil {
 			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 		}
 		if !x.complainUntil(all, 1) {
@@ -341,7 +334,7 @@ func ofTwoFlows(x *trial) outcome {
 		if !x.complainUntil([]*stream{s}, 1) {
 			return unclear("no CNP arrived")
 		}
-		x.wait(50*time.Millisecond, func() bool { return false })
+		x.settle()
 		for _, n := range x.notifications(kindCNP) {
 			if e, g := checkSenderQP(x, n, s); e != "" {
 				return failed(n, e, "%s", g)
@@ -405,10 +398,23 @@ func proxyOff(x *trial) outcome {
 		x.complain(x.message(all[0]), 20*time.Millisecond, func() bool { return false })
 	}
 	x.settle()
-	for _, n := range x.received {
-		if slices.Contains(anyKind, n.kind) && !x.isForwarded(n) {
-			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-		}
+	if n := x.ownNotification(); n != nil {
+		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 	}
-	return passed("no notification")
+	return x.whenEnabled(passed("no notification"), func() bool {
+		x.connect(all[0], true)
+		return x.complain(x.message(all[0]), x.profile.Time.Settle,
+			func() bool { return x.ownNotification() != nil })
+	})
+}
+
+// ownNotification returns the first notification that has arrived and is the device's own, or nil.
+func (x *trial) ownNotification() *seen {
+	i := slices.IndexFunc(x.received, func(n *seen) bool {
+		return slices.Contains(anyKind, n.kind) && !x.isForwarded(n)
+	})
+	if i < 0 {
+		return nil
+	}
+	return x.received[i]
 }

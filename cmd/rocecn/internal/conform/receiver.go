@@ -188,12 +188,12 @@ func receiverOff(x *trial) outcome {
 	}
 	x.offer(all, dataRate, x.profile.Time.Settle, nil)
 	x.settle()
-	for _, n := range x.received {
-		if slices.Contains(anyKind, n.kind) {
-			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-		}
+	if n := x.ownNotification(); n != nil {
+		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 	}
-	return passed("no notification")
+	return x.whenEnabled(passed("no notification"), func() bool {
+		return x.offer(all, dataRate, x.profile.Time.Settle, func() bool { return x.ownNotification() != nil })
+	})
 }
 
 // cnpPace compares the number of CNPs of each queue pair with the interval of the profile.

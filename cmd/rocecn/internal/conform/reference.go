@@ -24,6 +24,8 @@ role = "%s"
 addresses = ["2001:db8:ffff::5", "2001:db8:1::1"%s] # from which it sends, and those on the links to the tester
 supports = [%s]
 #   of %s
+# enable = ["/usr/local/bin/device", "on"]          # for cases with supports = []: program that switches it on
+# disable = ["/usr/local/bin/device", "off"]        # and off again
 `
 
 // referenceOf returns a commented profile for a role.
@@ -50,7 +52,7 @@ const referenceTail = `
 # fcn_port = 1021
 # proxy_port = 1022
 # vxlan_ports = [4789]
-# ioam_namespaces = []                              # in these traces the device adds its own record
+# ioam_namespaces = [123]                           # traces that get the device's own record, by default all
 
 [time]
 case = "10s"                                        # maximum duration of a case
@@ -100,6 +102,10 @@ receiver = ["2001:db8:2::/64"]
 # capable = ["2001:db8:1:1::/64"]                   # senders that the device knows to understand Fast CNPs
 # pe = ["2001:db8:1::5"]                            # ingress PEs that the tester plays
 `
+	referenceRate = `
+# [congestion]
+# rate = "10M"                                      # the tester sends at most these bits a second
+`
 	referencePairs = `
 # [[pair]]                                          # a connection of the device
 # src = "%s"
@@ -114,7 +120,7 @@ var referenceText = map[string]string{
 	"switch": referenceLimits + referencePorts + referenceHosts + `
 [congestion]
 by = "overload"                                     # overload, command, or none
-rate = "20M"                                        # bits a second towards the receivers: more than their port takes
+rate = "20M"                                        # bits a second of the tester: more than that port takes
 for = "2s"                                          # at most 10s
 # start = ["/usr/local/bin/congest", "on"]          # for command: program and arguments, run without a shell
 # stop = ["/usr/local/bin/congest", "off"]
@@ -122,16 +128,17 @@ for = "2s"                                          # at most 10s
 	"receiver": referenceLimits + fmt.Sprintf(referenceHost, "sender") + `
 [hosts]
 sender = ["2001:db8:1::/64"]
-` + fmt.Sprintf(referencePairs, "2001:db8:1::a", "2001:db8:1::1"),
+` + referenceRate + fmt.Sprintf(referencePairs, "2001:db8:1::a", "2001:db8:1::1"),
 	"sender":  fmt.Sprintf(referenceHost, "receiver") + referenceReceivers,
 	"pause":   fmt.Sprintf(referenceHost, "receiver") + referenceReceivers,
-	"proxy":   referenceLimits + referencePorts + referenceControl + referenceHosts,
-	"ingress": referenceLimits + referencePorts + referenceControl + referenceHosts,
-	"border":  referencePorts + referenceHosts,
+	"proxy":   referenceLimits + referencePorts + referenceControl + referenceHosts + referenceRate,
+	"ingress": referenceLimits + referencePorts + referenceControl + referenceHosts + referenceRate,
+	"border":  referencePorts + referenceHosts + referenceRate,
 }
 
 // referenceReceivers are the receivers of a host's data.
 var referenceReceivers = `
 [hosts]
 receiver = ["2001:db8:2::/64"]                      # to which the device sends
+` + referenceRate + `#   by = "command" with start and stop, for a program that makes the device send
 ` + fmt.Sprintf(referencePairs, "2001:db8:1::1", "2001:db8:2::b")

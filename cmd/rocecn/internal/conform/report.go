@@ -1,7 +1,6 @@
 package conform
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"html/template"
@@ -26,7 +25,7 @@ type report struct {
 func (r *report) add(res result) error {
 	r.results = append(r.results, res)
 	if r.json {
-		return cli.Output(json.NewEncoder(r.stdout).Encode(res))
+		return cli.Output(cli.NewJSON(r.stdout).Encode(res))
 	}
 	_, err := fmt.Fprintf(r.stdout, "%-14s  %-6s  %-6s  %-26s  %s\n", res.Verdict, res.Case, res.Level, res.Section,
 		cli.Printable(res.Expected))
@@ -71,7 +70,7 @@ func (r *report) total() total {
 func (r *report) end() error {
 	t := r.total()
 	if r.json {
-		return cli.Output(json.NewEncoder(r.stdout).Encode(t))
+		return cli.Output(cli.NewJSON(r.stdout).Encode(t))
 	}
 	_, err := fmt.Fprintf(r.stdout, "%s as %s: %d pass, %d fail (%d MUST), %d inconclusive, %d not applicable\n",
 		cli.Printable(r.profile.Device.Name), r.profile.Device.Role, t.Pass, t.Fail, r.broken(), t.Inconclusive,

@@ -20,10 +20,11 @@ type rig interface {
 	send(port int, frame []byte) error
 	// receive waits for frames until a time. It may return none earlier.
 	receive(until time.Time) ([]arrival, error)
-	// start runs a command of the operator, and returns the function that ends it.
-	start(command []string) (stop func(), err error)
-	// finish runs a command of the operator to its end, at most for a second. Its exit status is ignored.
-	finish(command []string) error
+	// start runs a command of the operator, and returns the function that ends it. The error of a command that has
+	// ended earlier is that of its exit status.
+	start(command []string) (stop func() error, err error)
+	// finish runs a command of the operator to its end, at most for a time.
+	finish(command []string, limit time.Duration) error
 	close()
 }
 

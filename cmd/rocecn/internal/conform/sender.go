@@ -72,7 +72,7 @@ func senderCases() []testCase {
 				m.options = append(m.options[:18:18], bytes.Repeat([]byte{0x1E, 0}, 14)...)
 			}, fastCNPOf)},
 		{"F42.1", must, "FAST 5", "without the ability enabled, a Fast CNP slows nothing down",
-			[]string{"!option1", "!option2"}, []string{"F41"}, keeps(fastCNPOf, func(*notice) {}, cnpOf)},
+			[]string{"!option1", "!option2"}, []string{"F41"}, keepsWhenOff},
 	}, pauseRows()...)
 }
 
@@ -107,7 +107,7 @@ func pauseRows() []testCase {
 		{"X15.1", must, "PPFC 4", "a stop of a node that is not on the access list stops nothing", stop, nil,
 			flows(stopOf, func(m *notice) { m.src = m.stranger })},
 		{"X15.2", must, "PPFC 4", "without the ability enabled, a stop stops nothing", []string{"!ppfc-stop"}, nil,
-			flowsAlways(stopOf)},
+			flowsWhenOff},
 	}
 }
 
@@ -150,7 +150,7 @@ func (x *trial) ownPackets(since time.Time) (all []*seen) {
 // rates returns the octets a second of each flow of the device during a time.
 func (x *trial) measure(d time.Duration) (rates map[ownFlow]float64, last map[ownFlow]*seen) {
 	begin := x.rig.now()
-	x.wait(d, func() bool { return false })
+	x.receiveFor(d)
 	rates, last = map[ownFlow]float64{}, map[ownFlow]*seen{}
 	for _, n := range x.ownPackets(begin) {
 		rates[n.ownFlow()] += float64(len(n.frame)) / d.Seconds()
@@ -373,15 +373,8 @@ func keeps(make maker, change func(m *notice), valid maker) func(x *trial) outco
 			return *o
 		}
 		change(m)
-		for try := 1; ; try++ {
-			after := x.rateAfter(f, m, rates[f])
-			if after >= slowed*rates[f] {
-				break
-			}
-			if try == tries {
-				return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after, rates[f])
-			}
-			x.wait(2*x.window(), func() bool { return false }) // to recover
+		if o := x.keepsRate(f, m, rates[f]); o.verdict != pass {
+			return o
 		}
 		control := valid(x, m.about)
 		if control == nil {
@@ -392,6 +385,30 @@ func keeps(make maker, change func(m *notice), valid maker) func(x *trial) outco
 		}
 		return passed("%.0f octets a second as before", rates[f])
 	}
+}
+
+// keepsRate is an outcome that passes if a notice does not slow the flow down each time.
+func (x *trial) keepsRate(f ownFlow, m *notice, before float64) outcome {
+	for try := 1; ; try++ {
+		after := x.rateAfter(f, m, before)
+		if after >= slowed*before {
+			return passed("%.0f octets a second as before", before)
+		}
+		if try == tries {
+			return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after, before)
+		}
+		x.wait(2*x.window(), func() bool { return false }) // to recover
+	}
+}
+
+// keepsWhenOff: a Fast CNP does not slow the flow of a device down that is off.
+func keepsWhenOff(x *trial) outcome {
+	f, m, rates, o := x.target(fastCNPOf)
+	if o != nil {
+		return *o
+	}
+	return x.whenEnabled(x.keepsRate(f, m, rates[f]),
+		func() bool { return x.rateAfter(f, m, rates[f]) <= slowed*rates[f] })
 }
 
 // sparesOthers: a notice about the fastest flow leaves the next one alone.
@@ -426,7 +443,7 @@ func recovers(x *trial) outcome {
 	if lowest > slowed*rates[f] {
 		return unclear("the flow does not slow down")
 	}
-	for !x.isOver() {
+	for x.hasTime(x.window()) {
 		if after, _ := x.measure(x.window()); after[f] > lowest+(rates[f]-lowest)/2 {
 			return passed("%.0f, then %.0f, then %.0f octets a second", rates[f], lowest, after[f])
 		}
@@ -532,7 +549,7 @@ func (x *trial) gapAfter(f ownFlow, m *notice, d time.Duration) time.Duration {
 	if m != nil {
 		x.deliver(m)
 	}
-	x.wait(d, func() bool { return false })
+	x.receiveFor(d)
 	last, longest := begin, time.Duration(0)
 	for _, n := range x.ownPackets(begin) {
 		if n.ownFlow() == f {
@@ -608,12 +625,10 @@ func (x *trial) keepsFlowing(make maker, change func(m *notice)) (f ownFlow, m *
 	return f, m, passed("no gap above %v", gap)
 }
 
-// flowsAlways is the body of a case about notices that a device does not support.
-func flowsAlways(make maker) func(x *trial) outcome {
-	return func(x *trial) outcome {
-		_, _, o := x.keepsFlowing(make, nil)
-		return o
-	}
+// flowsWhenOff: a stop does not stop the flow of a device that is off.
+func flowsWhenOff(x *trial) outcome {
+	f, m, o := x.keepsFlowing(stopOf, nil)
+	return x.whenEnabled(o, func() bool { return x.gapAfter(f, m, 200*time.Millisecond) >= stopTime/2 })
 }
 
 // lasts: a stop of a third of the usual time gives a shorter gap.

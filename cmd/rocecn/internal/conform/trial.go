@@ -3,6 +3,7 @@ package conform
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/netip"
@@ -15,7 +16,8 @@ type suite struct {
 	ctx     context.Context
 	profile *profile
 	rig     rig
-	ready   error // reason for which no traffic crosses a device that forwards, or nil
+	ready   error     // reason for which no traffic crosses a device that forwards, or nil
+	free    time.Time // from then on the tester may send without a burst
 }
 
 // A seen is a packet of a case, sent or received.
@@ -107,7 +109,34 @@ func multicastMAC(a netip.Addr) mac {
 	return mac{0x33, 0x33, b[12], b[13], b[14], b[15]}
 }
 
+// maxBurst is the time for which the tester may send faster than the rate of the profile.
+const maxBurst = 10 * time.Millisecond
+
+// awaitRate waits until a frame may be sent at the rate of the profile. It reports whether that is in the time of the
+// case.
+func (x *trial) awaitRate(octets int) bool {
+	for {
+		now := x.rig.now()
+		if x.free.Before(now) {
+			x.free = now
+		}
+		earliest := x.free.Add(-maxBurst)
+		if !earliest.After(now) {
+			break
+		}
+		if x.isOver() {
+			return false
+		}
+		x.pump(earliest)
+	}
+	x.free = x.free.Add(time.Duration(float64(8*octets) / float64(x.profile.Congestion.Rate) * 1e9))
+	return true
+}
+
 func (x *trial) transmitFrame(port int, frame []byte) {
+	if !x.awaitRate(len(frame)) {
+		return
+	}
 	x.sentCount++
 	n := &seen{port: port, at: x.rig.now(), sent: true, frame: frame}
 	n.packet, _ = readFrame(frame, x.profile.CodePoints.VXLANPorts)
@@ -213,6 +242,20 @@ func (x *trial) wait(d time.Duration, done func() bool) bool {
 	return true
 }
 
+// hasTime reports whether the case has that much time left.
+func (x *trial) hasTime(d time.Duration) bool {
+	return !x.rig.now().Add(d).After(x.deadline) && !x.isOver()
+}
+
+// receiveFor receives for a time, to measure. The case is inconclusive if it has not that much time left.
+func (x *trial) receiveFor(d time.Duration) {
+	end := x.rig.now().Add(d)
+	x.wait(d, func() bool { return false })
+	if x.rig.now().Before(end) && !x.flooded {
+		x.note("time.case", errors.New("it is over before the end of a measurement"))
+	}
+}
+
 // settle receives for the time that the device may take for its last answers.
 func (x *trial) settle() { x.wait(x.profile.Time.Settle, func() bool { return false }) }
 
@@ -272,22 +315,18 @@ func (x *trial) offer(streams []*stream, bits float64, d time.Duration, done fun
 // congest congests the device with the streams until done returns true, or the time of the profile has passed.
 func (x *trial) congest(streams []*stream, done func() bool) bool {
 	c := &x.profile.Congestion
-	rate := float64(c.Rate)
-	if rate == 0 {
-		rate = 10e6
-	}
 	if c.By == "command" {
 		stop, err := x.rig.start(c.Start)
 		if err != nil {
-			x.err = fmt.Errorf("congestion.start: %w", err)
+			x.note("congestion.start", err)
 			return false
 		}
 		defer func() {
-			stop()
+			x.note("congestion.start", stop())
 			x.runStop()
 		}()
 	}
-	return x.offer(streams, rate, c.For, done)
+	return x.offer(streams, float64(c.Rate), c.For, done)
 }
 
 // notifications returns the received packets of a kind.
@@ -315,8 +354,19 @@ func pick(prefixes []netip.Prefix, v6 bool) (p netip.Prefix, ok bool) {
 // queuePair returns a queue pair that only this case uses.
 func (x *trial) queuePair(n int) uint32 { return uint32(0x10000 + x.number*256 + n) }
 
-// checksumOf identifies a packet, also after it was forwarded.
-func checksumOf(p *packet) uint64 { return maphash.Bytes(seed, p.upper) }
+// checksumOf identifies a packet, also after it was forwarded. Its addresses count, as exchanging them does not change
+// the checksum of UDP.
+func checksumOf(p *packet) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	if p.v6 {
+		h.Write(p.ip[8:ipv6Size])
+	} else {
+		h.Write(p.ip[12:ipv4Size])
+	}
+	h.Write(p.upper)
+	return h.Sum64()
+}
 
 // seed is that of checksums. A CRC would be the same for all packets of a flow, as it cancels out with their ICRC.
 var seed = maphash.MakeSeed()

@@ -1,0 +1,170 @@
+package conform
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// offCases are the cases about devices that are off, by role.
+var offCases = []struct{ role, id, supports string }{
+	{"switch", "F42.1", ""}, {"receiver", "F42.1", ""}, {"proxy", "P43.1", ""}, {"ingress", "W40.1", ""},
+	{"border", "F42.1", ""}, {"sender", "F42.1", `"ipv6"`}, {"pause", "X15.2", `"ipv6"`},
+}
+
+// subjectOf returns the subject of a role.
+func subjectOf(role string) subject {
+	return subjects[slices.IndexFunc(subjects, func(s subject) bool { return s.name == role })]
+}
+
+// withKeys returns a profile with further keys of the table device, and other abilities.
+func withKeys(profile, supports, keys string) string {
+	if i := strings.Index(profile, "supports = ["); i >= 0 {
+		j := i + strings.Index(profile[i:], "]\n")
+		profile = profile[:i] + profile[j+2:]
+	}
+	return strings.Replace(profile, "[device]\n", "[device]\nsupports = ["+supports+"]\n"+keys, 1)
+}
+
+// A device that is off passes only if it reacts to the same packets once it is enabled.
+func TestOff(t *testing.T) {
+	const commands = "enable = [\"enable\"]\ndisable = [\"disable\"]\n"
+	for _, c := range []struct {
+		name, keys string
+		lost       bool // all packets of the device
+		want       verdict
+		seen       string
+	}{
+		{"reacts when enabled", commands, false, pass, "and a reaction after device.enable"},
+		{"is not enabled", strings.ReplaceAll(commands, `["enable"]`, `["true"]`), false, inconclusive,
+			"but also no reaction after device.enable"},
+		{"no commands", "", false, inconclusive, "want device.enable"},
+		{"wrong command", strings.ReplaceAll(commands, `["enable"]`, `["x"]`), false, inconclusive, "device.enable: "},
+		{"device.disable fails", strings.ReplaceAll(commands, `["disable"]`, `["x"]`), false, inconclusive,
+			"device.disable: "},
+		{"is dead", commands, true, inconclusive, ""},
+	} {
+		for _, off := range offCases {
+			t.Run(c.name+"/"+off.role, func(t *testing.T) {
+				s := subjectOf(off.role)
+				config := strings.Replace(s.config, "enabled = true", "enabled = false", 1)
+				f := &fault{out: func(_ *memoryRig, port int, frame []byte) []arrival {
+					if c.lost {
+						return nil
+					}
+					return []arrival{{port: port, frame: frame}}
+				}}
+				r := inMemory(t, withKeys(s.profile, off.supports, c.keys), s.model(t, config), f, off.id)[off.id]
+				require.Equal(t, c.want, r.Verdict, r.Seen)
+				require.Contains(t, r.Seen, c.seen)
+			})
+		}
+	}
+}
+
+// A check of a field that no notification has passes no case.
+func TestUnchecked(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ids  []string
+		out  func(*memoryRig, int, []byte) []arrival
+	}{
+		{"two options", []string{"F25.1", "F26.1", "F26.2", "F27.1", "F28.1", "F29.1", "F31.1", "F32.1", "F34.1", "F34.2",
+			"F44.1"}, setOption(func(h []byte) []byte {
+			h[1]++
+			return slices.Concat(h, []byte{0x1E, 6, 0, 0, 0, 0, 0, 0})
+		})},
+		{"no trace", []string{"F32.1", "F34.1", "F34.2"}, setOption(func(h []byte) []byte {
+			if h[4] != 0x9E {
+				return h
+			}
+			end := 6 + int(h[5])
+			return slices.Concat([]byte{h[0], 2, 0x9E, 16}, h[end-16:end], []byte{1, 2, 0, 0})
+		})},
+		{"PPFC extension of 20 octets", []string{"X07.1", "X08.1", "X10.1", "X11.1", "X13.1"},
+			replace(kindPPFC, func(p *packet) []byte { return p.ip[:len(p.ip)-4] })},
+		{"no stop", []string{"X11.1"}, rewrite(kindPPFC, func(p *packet) { b := p.afterBTH(); b[len(b)-7] |= 1 })},
+		{"FCN of two octets", []string{"W34.1"}, replace(kindFCN, func(p *packet) []byte { return p.ip[:len(p.ip)-2] })},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := subjectOf("switch")
+			for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{out: c.out}, c.ids...) {
+				require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
+			}
+		})
+	}
+}
+
+// A switch that sends no more Fast CNPs to anybody after a rejection has not learned from it.
+func TestRejectionControls(t *testing.T) {
+	for _, id := range []string{"F17.1", "F17.2"} {
+		t.Run(id, func(t *testing.T) {
+			rejections := 0
+			s := subjectOf("switch")
+			r := inMemory(t, s.profile, s.model(t, s.config), &fault{in: incoming(func(p *packet) []byte {
+				if p.protocol == protocolICMPv6 {
+					rejections++
+				}
+				return p.ip
+			}), out: func(_ *memoryRig, port int, frame []byte) []arrival {
+				if p, _ := readFrame(frame, nil); p != nil && p.kind(&points) == kindFastCNP && rejections >= 2 {
+					return nil
+				}
+				return []arrival{{port: port, frame: frame}}
+			}}, id)[id]
+			require.Equal(t, inconclusive, r.Verdict, r.Seen)
+		})
+	}
+}
+
+// The tester never sends faster than the rate of the profile, whatever the case.
+func TestRate(t *testing.T) {
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			const rate = 1e6
+			profile := s.profile + "\n[congestion]\nrate = \"1M\"\n"
+			if s.name == "switch" {
+				profile = strings.Replace(s.profile, `rate = "20M"`, `rate = "1M"`, 1)
+			}
+			type moment struct {
+				at   time.Time
+				bits int
+			}
+			var recent []moment // the last 100 ms
+			bits := 0
+			inMemory(t, profile, s.model(t, s.config), &fault{in: func(r *memoryRig, _ int, frame []byte) []byte {
+				for len(recent) > 0 && r.clock.Sub(recent[0].at) > 100*time.Millisecond {
+					bits -= recent[0].bits
+					recent = recent[1:]
+				}
+				recent = append(recent, moment{r.clock, 8 * len(frame)})
+				bits += 8 * len(frame)
+				const allowed = rate*(0.1+0.01) + 8*1600 // with a burst, and the frame that exceeds it
+				require.LessOrEqual(t, float64(bits), allowed)
+				return frame
+			}})
+		})
+	}
+}
+
+// Characters that a terminal may interpret are escaped in JSON.
+func TestEscapedJSON(t *testing.T) {
+	var out bytes.Buffer
+	name := "d\u009b31m\u202e"
+	p := &profile{}
+	p.Device.Name = name
+	r := &report{profile: p, stdout: &out, json: true}
+	require.NoError(t, r.add(result{Seen: name}))
+	require.NoError(t, r.end())
+	require.Equal(t, 2, strings.Count(out.String(), `d\u009b31m\u202e`))
+	var last total
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &last))
+	require.Equal(t, name, last.Device)
+}
