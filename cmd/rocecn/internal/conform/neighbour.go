@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// plays reports whether the tester answers for an address on a port. With one port all hosts are there.
+// plays reports whether the tester answers for an address on a port. With one port all hosts are there. A bridge has
+// real hosts on both sides.
 func (s *suite) plays(port int, a netip.Addr) bool {
+	if s.isBridge() {
+		return slices.ContainsFunc(s.profile.Ports, func(p portTable) bool { return p.Address == a })
+	}
 	p, h := &s.profile.Ports[port], &s.profile.Hosts
 	var prefixes []netip.Prefix
 	if single := len(s.profile.Ports) == 1; p.Side == "sender" || single {
@@ -96,7 +100,7 @@ func (s *suite) answerARP(n *seen, own *port) []byte {
 func (s *suite) findNeighbours() error {
 	for i := range s.profile.Ports {
 		port := &s.profile.Ports[i]
-		if port.NeighbourMAC != (hardware{}) {
+		if port.NeighbourMAC != (hardware{}) || s.isBridge() && i != s.dataPort() {
 			continue
 		}
 		found, err := s.findNeighbour(i)

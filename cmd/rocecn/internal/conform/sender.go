@@ -129,12 +129,10 @@ type notice struct {
 
 // dataPort returns the port at which data of the device arrives.
 func (s *suite) dataPort() int {
-	for _, side := range []string{"sender", "receiver"} { // the sender side of a bridge
-		if i := s.portOf(side); i >= 0 && (side == "receiver" || s.portOf("receiver") >= 0) {
-			return i
-		}
+	if s.isBridge() {
+		return s.portOf("sender")
 	}
-	return 0
+	return max(0, s.portOf("receiver"))
 }
 
 // ownPackets returns the data packets of the device since a time.
@@ -165,7 +163,6 @@ func (x *trial) window() time.Duration { return min(400*time.Millisecond, x.prof
 // steady starts the traffic of the device, and waits until its flows have a rate that no longer rises. It returns the
 // flows by falling rate, and a packet of each.
 func (x *trial) steady() (all []ownFlow, rates map[ownFlow]float64, last map[ownFlow]*seen) {
-	x.bridge()
 	highest := 0.
 	for rises := 0; !x.isOver(); {
 		rates, last = x.measure(x.window())
@@ -184,22 +181,6 @@ func (x *trial) steady() (all []ownFlow, rates map[ownFlow]float64, last map[own
 		return cmp.Or(cmp.Compare(rates[b], rates[a]), cmp.Compare(a.destQP, b.destQP))
 	})
 	return all, rates, last
-}
-
-// bridge makes the tester a bridge, if it has both a sender and a receiver port.
-func (x *trial) bridge() {
-	a, b := x.portOf("sender"), x.portOf("receiver")
-	if a < 0 || b < 0 || x.forward != nil {
-		return
-	}
-	x.forward = func(n *seen) {
-		switch n.port {
-		case a:
-			x.rig.send(b, n.frame)
-		case b:
-			x.rig.send(a, n.frame)
-		}
-	}
 }
 
 // senderQPOf returns the queue pair that a packet of the device comes from.
@@ -487,7 +468,6 @@ func detours(x *trial) outcome {
 
 // rejects: an option type that no deployment uses, with act 10.
 func rejects(x *trial) outcome {
-	x.bridge()
 	from, device := x.notifier(true)
 	if !from.IsValid() || !device.IsValid() {
 		return errNoNotifier
@@ -527,7 +507,6 @@ func (x *trial) problem() *seen {
 // ownData is the body of a case about each data packet of the device.
 func ownData(f func(n *seen) string) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		x.bridge()
 		x.measure(x.window())
 		all := x.ownPackets(x.begin)
 		for _, n := range all {

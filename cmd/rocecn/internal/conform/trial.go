@@ -58,8 +58,7 @@ type trial struct {
 
 	wrapBack func(ip []byte) []byte // puts packets of a receiver into the tunnel to the PE; nil: none
 
-	forward func(a *seen) // called with each packet that arrives, for a tester that is a bridge
-	rates   []rateRow     // for reports
+	rates []rateRow // for reports
 }
 
 // A rateRow is a rate before and after a message.
@@ -195,6 +194,7 @@ func (x *trial) receiveFrame(a arrival) {
 		x.rig.send(a.port, answer)
 		return
 	}
+	x.bridge(n)
 	if n.packet == nil || isHousekeeping(n.packet) {
 		return
 	}
@@ -212,9 +212,6 @@ func (x *trial) receiveFrame(a arrival) {
 		x.data[sum] = true
 	}
 	x.flooded = x.isFlood()
-	if x.forward != nil {
-		x.forward(n)
-	}
 }
 
 // isFlood reports whether the device sends far more than a device would that forwards and notifies.
