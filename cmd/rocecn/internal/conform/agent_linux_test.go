@@ -179,7 +179,7 @@ func checkCaptures(t *testing.T, dir string, results map[string]result) {
 	require.NoError(t, exec.Command(wiretest.Tool(t, "mergecap"), args...).Run())
 	arguments := []string{"-n", "-r", merged, "-T", "fields", "-e", "frame.comment", "-e", "_ws.malformed", "-o",
 		"infiniband.rroce.port:4791"}
-	for _, port := range []string{"1021", "1022", "1121", "1122"} { // FCN and proxy messages, which look like RTCP at times
+	for _, port := range []string{"1021", "1022", "1121", "1122"} { // FCNs may look like RTCP
 		arguments = append(arguments, "-d", "udp.port=="+port+",data")
 	}
 	cmd := exec.Command(tshark, arguments...)

@@ -9,22 +9,22 @@ func (s *suite) isBridge() bool {
 	return hasTraffic && s.portOf("sender") >= 0 && s.portOf("receiver") >= 0
 }
 
-// bridge forwards any frame to the other side, if the tester is a bridge. Frames for the tester itself do no harm there.
-func (s *suite) bridge(n *seen) {
+// forwardFrame forwards any frame to the other port of a bridge. Frames for the tester itself do no harm there.
+func (s *suite) forwardFrame(n *seen) {
 	if !s.isBridge() {
 		return
 	}
 	from, to := s.portOf("sender"), s.portOf("receiver")
 	switch n.port {
 	case from:
-		s.rig.send(to, retag(n.frame, s.profile.Ports[from].VLAN, s.profile.Ports[to].VLAN))
+		s.rig.send(to, replaceTag(n.frame, s.profile.Ports[from].VLAN, s.profile.Ports[to].VLAN))
 	case to:
-		s.rig.send(from, retag(n.frame, s.profile.Ports[to].VLAN, s.profile.Ports[from].VLAN))
+		s.rig.send(from, replaceTag(n.frame, s.profile.Ports[to].VLAN, s.profile.Ports[from].VLAN))
 	}
 }
 
-// retag returns a frame of a VLAN as one of another VLAN; 0 stands for frames without a tag.
-func retag(frame []byte, from, to uint16) []byte {
+// replaceTag returns a frame of a VLAN as one of another VLAN; 0 stands for frames without a tag.
+func replaceTag(frame []byte, from, to uint16) []byte {
 	const addresses, tagSize = 12, 4
 	if from == to {
 		return frame

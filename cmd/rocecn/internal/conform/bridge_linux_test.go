@@ -14,8 +14,8 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// A tester between a host and its receiver, in networks of the kernel, finds the host, forwards neighbour discovery, ARP
-// and datagrams in both directions, and its messages reach the host.
+// A tester between a host and its receiver, in networks of the kernel, finds the host, forwards neighbour discovery,
+// ARP and datagrams in both directions, and its messages reach the host.
 func TestBridgeOnNetwork(t *testing.T) {
 	b := bench{wiretest.NewHost(t, "t"), wiretest.NewHost(t, "d")}
 	receiver := wiretest.NewHost(t, "r")

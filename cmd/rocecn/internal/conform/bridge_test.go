@@ -58,8 +58,8 @@ func TestBridge(t *testing.T) {
 			s := subjectOf(name)
 			m := s.model(t, s.config).(*hostModel)
 			b := &bridged{hostModel: m}
-			arp := append([]byte{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 2, 0, 0x81, 0, 0, 7, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1},
-				make([]byte, 20)...)
+			arp := slices.Concat([]byte{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 2, 0, 0x81, 0, 0, 7},
+				[]byte{8, 6, 0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 20))
 			asked := false
 			profile := strings.Replace(s.profile, hostPort, bridgePorts, 1)
 			results := inMemory(t, profile, b, &fault{out: func(r *memoryRig, port int, frame []byte) []arrival {
@@ -95,7 +95,7 @@ func TestBridge(t *testing.T) {
 	}
 }
 
-// bridged is a host with a receiver on the other side of the tester, which answers each frame of data.
+// bridged is a host with a receiver at the other port of the tester, which answers each frame of data.
 type bridged struct {
 	*hostModel
 	sent, crossed     [][]byte // frames of the host, and those at the receiver

@@ -171,7 +171,7 @@ func (x *trial) runBody() outcome {
 			return unclear("congestion.start: %v", err)
 		}
 		defer func() {
-			x.note("congestion.start", stop())
+			x.keepError("congestion.start", stop())
 			x.runStop()
 		}()
 	}

@@ -82,11 +82,11 @@ func (x *trial) runStop() {
 	if len(command) == 0 {
 		return
 	}
-	x.note("congestion.stop", x.rig.finish(command, time.Second))
+	x.keepError("congestion.stop", x.rig.finish(command, time.Second))
 }
 
-// note keeps the first error of the tester and of the commands of the profile.
-func (x *trial) note(key string, err error) {
+// keepError keeps the first error of the tester and of the commands of the profile.
+func (x *trial) keepError(key string, err error) {
 	if err != nil && x.err == nil {
 		x.err = fmt.Errorf("%s: %w", key, err)
 	}
@@ -102,7 +102,7 @@ func (x *trial) whenEnabled(o outcome, reacts func() bool) outcome {
 	if len(d.Enable) == 0 {
 		return unclear("%s; it is not known whether the device reacts when it is enabled: want device.enable", o.seen)
 	}
-	defer func() { x.note("device.disable", x.rig.finish(d.Disable, x.profile.Time.Case)) }()
+	defer func() { x.keepError("device.disable", x.rig.finish(d.Disable, x.profile.Time.Case)) }()
 	if err := x.rig.finish(d.Enable, x.profile.Time.Case); err != nil {
 		return unclear("device.enable: %v", err)
 	}

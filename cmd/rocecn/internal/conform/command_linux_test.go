@@ -66,8 +66,8 @@ func TestStopCommand(t *testing.T) {
 	}
 }
 
-// A command that fails makes the case inconclusive, with the status and the first message. One that ends well or that the
-// tester ends does not.
+// A command that fails makes the case inconclusive, with the status and the first message. One that ends well or that
+// the tester ends does not.
 func TestCommandStatus(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"fails", "echo no such port >&2; echo more >&2; exit 3", "exit status 3: no such port"},

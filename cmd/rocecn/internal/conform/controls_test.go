@@ -74,8 +74,8 @@ func TestUnchecked(t *testing.T) {
 		ids  []string
 		out  func(*memoryRig, int, []byte) []arrival
 	}{
-		{"two options", []string{"F25.1", "F26.1", "F26.2", "F27.1", "F28.1", "F29.1", "F31.1", "F32.1", "F34.1", "F34.2",
-			"F44.1"}, setOption(func(h []byte) []byte {
+		{"two options", []string{"F25.1", "F26.1", "F26.2", "F27.1", "F28.1", "F29.1", "F31.1", "F32.1", "F34.1",
+			"F34.2", "F44.1"}, setOption(func(h []byte) []byte {
 			h[1]++
 			return slices.Concat(h, []byte{0x1E, 6, 0, 0, 0, 0, 0, 0})
 		})},
@@ -89,7 +89,8 @@ func TestUnchecked(t *testing.T) {
 		{"PPFC extension of 20 octets", []string{"X07.1", "X08.1", "X10.1", "X11.1", "X13.1"},
 			replace(kindPPFC, func(p *packet) []byte { return p.ip[:len(p.ip)-4] })},
 		{"no stop", []string{"X11.1"}, rewrite(kindPPFC, func(p *packet) { b := p.afterBTH(); b[len(b)-7] |= 1 })},
-		{"FCN of two octets", []string{"W34.1"}, replace(kindFCN, func(p *packet) []byte { return p.ip[:len(p.ip)-2] })},
+		{"FCN of two octets", []string{"W34.1"},
+			replace(kindFCN, func(p *packet) []byte { return p.ip[:len(p.ip)-2] })},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := subjectOf("switch")
@@ -100,7 +101,7 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
-// A switch that sends no more Fast CNPs to anybody after a rejection has not learned from it.
+// A switch that sends no more Fast CNPs to any host after a rejection has not learned from it.
 func TestRejectionControls(t *testing.T) {
 	for _, id := range []string{"F17.1", "F17.2"} {
 		t.Run(id, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestRejectionControls(t *testing.T) {
 	}
 }
 
-// The tester never sends faster than the rate of the profile, whatever the case.
+// The tester never sends faster than the rate of the profile, in any case.
 func TestRate(t *testing.T) {
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {

@@ -194,7 +194,7 @@ func (x *trial) receiveFrame(a arrival) {
 		x.rig.send(a.port, answer)
 		return
 	}
-	x.bridge(n)
+	x.forwardFrame(n)
 	if n.packet == nil || isHousekeeping(n.packet) {
 		return
 	}
@@ -249,7 +249,7 @@ func (x *trial) receiveFor(d time.Duration) {
 	end := x.rig.now().Add(d)
 	x.wait(d, func() bool { return false })
 	if x.rig.now().Before(end) && !x.flooded {
-		x.note("time.case", errors.New("it is over before the end of a measurement"))
+		x.keepError("time.case", errors.New("it is over before the end of a measurement"))
 	}
 }
 
@@ -315,11 +315,11 @@ func (x *trial) congest(streams []*stream, done func() bool) bool {
 	if c.By == "command" {
 		stop, err := x.rig.start(c.Start)
 		if err != nil {
-			x.note("congestion.start", err)
+			x.keepError("congestion.start", err)
 			return false
 		}
 		defer func() {
-			x.note("congestion.start", stop())
+			x.keepError("congestion.start", stop())
 			x.runStop()
 		}()
 	}
