@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// During and after a stop, packets are spaced at half the average rate since the stop before, and the limit doubles in
-// each duration of the stop.
+// A stop halves the limit in force, or the highest rate since the stop before. The limit doubles in each four durations
+// of the stop.
 func TestResume(t *testing.T) {
 	const line = 8_000_000
 	flow := reaction.FlowID{Dst: netip.MustParseAddr("2001:db8::2"), DestQP: 17}
@@ -20,7 +20,7 @@ func TestResume(t *testing.T) {
 		name   string
 		after  time.Duration // since start
 		stop   time.Duration // of a new order, -1: none
-		octets uint64        // given to the port since the step before
+		octets uint64        // given to the port in the last 10 ms
 		rate   uint64        // that the kernel gets
 	}
 	for _, c := range []struct {
@@ -33,21 +33,28 @@ func TestResume(t *testing.T) {
 		{"nothing counted", line, []step{
 			{"stop", 0, 100 * time.Millisecond, 0, line / 2},
 			{"its end", 100 * time.Millisecond, -1, 0, line / 2},
-			{"doubled", 200 * time.Millisecond, -1, 0, line},
+			{"doubled", 500 * time.Millisecond, -1, 0, line},
+			{"stop again", time.Second, 100 * time.Millisecond, 0, line / 2},
+			{"its end again", 1100 * time.Millisecond, -1, 0, line / 2},
+			{"stop during the rise", 1300 * time.Millisecond, 100 * time.Millisecond, 0, 2_828_427}, // line/2·√2/2
+			{"stop after it", 1400 * time.Millisecond, 100 * time.Millisecond, 0, 1_414_213},
 		}},
-		{"average of 1 Mbit/s", line, []step{
+		{"1 Mbit/s at most", line, []step{
 			{"order", 0, 0, 0, 0},
-			{"stop", time.Second, 100 * time.Millisecond, 125_000, 500_000},
+			{"counted", 10 * time.Millisecond, -1, 1_250, 0},
+			{"a pause of the host", 990 * time.Millisecond, -1, 1, 0},
+			{"stop", time.Second, 100 * time.Millisecond, 0, 500_000},
 			{"extended", 1050 * time.Millisecond, 100 * time.Millisecond, 10_000, 500_000},
 			{"end", 1150 * time.Millisecond, -1, 0, 500_000},
-			{"doubled", 1250 * time.Millisecond, -1, 0, 1_000_000},
-			{"doubled twice", 1350 * time.Millisecond, -1, 0, 2_000_000},
-			{"stop again", 1500 * time.Millisecond, 100 * time.Millisecond, 52_500, 500_000}, // 62,500 octets in 0.5 s
-			{"resumed early", 1550 * time.Millisecond, 0, 0, 500_000},
-			{"doubled after it", 1650 * time.Millisecond, -1, 0, 1_000_000},
+			{"doubled", 1550 * time.Millisecond, -1, 0, 1_000_000},
+			{"doubled twice", 1950 * time.Millisecond, -1, 0, 2_000_000},
+			{"stop again", 1950 * time.Millisecond, 100 * time.Millisecond, 1_250, 1_000_000}, // 8 Mbit/s in the first
+			{"resumed early", 2 * time.Second, 0, 0, 1_000_000},
+			{"doubled after it", 2400 * time.Millisecond, -1, 0, 2_000_000},
 		}},
 		{"hardly any traffic", line, []step{
-			{"order", 0, 0, 1, 0}, {"stop", time.Hour, time.Millisecond, 1, line / maxSlowdown},
+			{"order", 0, 0, 1, 0}, {"counted", time.Hour, -1, 1, 0},
+			{"stop", time.Hour, time.Millisecond, 0, line / maxSlowdown},
 		}},
 		{"slower order", line / 16, []step{
 			{"stop", 0, 100 * time.Millisecond, 0, line / 16}, {"later", time.Second, -1, 0, line / 16},
@@ -57,7 +64,8 @@ func TestResume(t *testing.T) {
 			r := newResumer(line)
 			for _, s := range c.steps {
 				now := start.Add(s.after)
-				r.countOctets(flow, s.octets)
+				r.countOctets(flow, s.octets, countingInterval)
+				r.countOctets(flow, 1, time.Minute) // is ignored
 				f := r.flows[flow]
 				if s.stop >= 0 {
 					f = r.setOrder(reaction.Order{Flow: flow, Rate: c.order, Stop: s.stop}, now)

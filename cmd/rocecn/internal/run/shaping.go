@@ -182,12 +182,13 @@ func (p *shaperProgram) syncRole(r node.Role, now time.Time) {
 			p.setOrder(order, now)
 		}
 	}
-	counts := now.Sub(p.countedAt) >= countingInterval
+	since := now.Sub(p.countedAt)
+	counts := since >= countingInterval
 	if counts {
 		p.countedAt = now
 		p.Sent(func(flow shape.Flow, octets uint64) {
 			rates.Sent(reaction.FlowID(flow), octets, now)
-			p.resume.countOctets(reaction.FlowID(flow), octets)
+			p.resume.countOctets(reaction.FlowID(flow), octets, since)
 		})
 	}
 	rates.Advance(now)
