@@ -319,6 +319,10 @@ func (f *file) checkRole(r *roles.Instance) error {
 	if err := checkMissingKeys(r); err != nil {
 		return err
 	}
+	if c, ok := r.Config.(*roles.SwitchConfig); ok && c.FCN == "any" && !f.deliversAllTunnels(a) {
+		return config.Wrong("fcn", "any: no source delivers every tunnel packet, such as ESP: want one of type qdisc, "+
+			"or of type packet without filter")
+	}
 	if c, ok := r.Config.(*roles.IngressConfig); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "no source of packets that leave in tunnels: want one of type packet without "+
 			"filter and with direction both or out, or one of type qdisc with tunnels, to learn labels from")
@@ -360,6 +364,23 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 		}
 		return true
 	})
+}
+
+// deliversAllTunnels reports whether a source of a role delivers tunnel packets of every kind. It makes sources of type
+// qdisc deliver them.
+func (f *file) deliversAllTunnels(a *roles.Agent) (ok bool) {
+	for _, name := range a.Sources {
+		switch s := f.sources[name].source.(type) {
+		case *qdiscSource:
+			s.all, ok = true, true
+		case *packetSource:
+			ok = ok || s.Filter == ""
+		case *udpSource, *icmpSource, *bmpSource:
+		default: // rules or samples choose them
+			ok = true
+		}
+	}
+	return ok
 }
 
 // listWarnings returns the limits of the configuration.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -501,4 +502,20 @@ func TestWrongShaping(t *testing.T) {
 	}
 	_, err = parseFile([]byte(strings.Replace(good, "enabled = true", "enabled = false", 1)))
 	require.NoError(t, err, "off")
+}
+
+// A source of type qdisc delivers all packets of tunnels if a switch notifies PEs of any of them.
+func TestSourcesOfAnyTunnel(t *testing.T) {
+	config := strings.Replace(readConfig("queue"), "sources =", "pe = [\"2001:db8:ffff::/48\"]\nsources =", 1)
+	for _, c := range []struct {
+		fcn  string
+		want qdisc.Tunnels
+	}{{"rocev2", qdisc.NoTunnels}, {"any", qdisc.AllTunnels}} {
+		t.Run(c.fcn, func(t *testing.T) {
+			f := wiretest.Must(parseFile([]byte(config + "fcn = \"" + c.fcn + "\"\n")))(t)
+			inputs := f.sources["queues"].source.listInputs()
+			require.Len(t, inputs, 1)
+			require.Contains(t, inputs[0].key, fmt.Sprintf("Tunnels:%d ", c.want))
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/netip"
 	"os"
@@ -405,6 +406,42 @@ func TestQueue(t *testing.T) {
 	r.Run(t, "", "ip", "link", "add", "later", "type", "veth", "peer", "name", "r3")
 	agent.awaits(t, 1, "rocecn_source_up", `input="later"`)
 	agent.awaits(t, 2, "rocecn_source_reopened_total")
+	agent.terminate(t)
+}
+
+// In kernel mode /status lists the senders and flows of Fast CNPs, with numbers that add up to the metrics.
+func TestKernelFlows(t *testing.T) {
+	a, r, _, _ := network(t)
+	slowly(t, r)
+	agent := start(t, r, readConfig("kernel")+"per_flow = \"1h\"\n")
+	out := raw(t, a)
+	wiretest.Await(t, "flow 17 is limited", func() bool {
+		sends(t, out, datagram(t, 17))
+		return agent.metric("rocecn_role_refused_total", `reason="limited"`) >= 3
+	})
+	sends(t, out, datagram(t, 18))
+	agent.awaits(t, 2, "rocecn_role_sent_total", `kind="fastcnp"`)
+	s := new(agentStatus)
+	_, body, _ := strings.Cut(agent.get("/status"), "\r\n\r\n")
+	require.NoError(t, json.Unmarshal([]byte(body), s))
+	role := s.Roles[0]
+	limited := uint64(agent.metric("rocecn_role_refused_total", `reason="limited"`))
+	require.Equal(t, 2, role.Flows.Total)
+	require.Len(t, role.Flows.Listed, 2)
+	for i, want := range []struct {
+		qp     uint32
+		counts decisionCounts
+	}{{18, decisionCounts{Sent: 1}}, {17, decisionCounts{Sent: 1, Limited: limited}}} {
+		f := role.Flows.Listed[i]
+		require.Equal(t, []any{sender, receiver, want.qp, want.counts}, []any{f.Src, f.Dst, f.DestQP, f.decisionCounts})
+		require.Equal(t, []any{"fastcnp", sender, uint8(1)}, []any{f.Kind, f.To, *f.Level})
+		require.GreaterOrEqual(t, *f.Depth, uint64(2000))
+		require.WithinDuration(t, time.Now(), f.Last, wiretest.Timeout)
+	}
+	require.Equal(t, 1, role.Senders.Total)
+	require.Equal(t, decisionCounts{Sent: 2, Limited: limited}, role.Senders.Listed[0].decisionCounts)
+	require.Regexp(t, `2001:db8:1::a > \S+ qp 17\n      notified 1, limited \d+, by fastcnp to 2001:db8:1::a`,
+		formatStatus(s, monitor, time.Now()))
 	agent.terminate(t)
 }
 

@@ -218,6 +218,49 @@ func (p *switchProgram) syncRole(r node.Role, now time.Time) {
 	}
 }
 
+// listFlows adds the flows and senders of the kernel's Fast CNPs to those that the agent's decisions were about.
+func (p *switchProgram) listFlows(senders, flows *flowList) error {
+	all, err := p.Flows()
+	bySender := map[netip.Addr]*flowStatus{}
+	for i := range senders.Listed {
+		bySender[senders.Listed[i].Src] = &senders.Listed[i]
+	}
+	var added []*flowStatus
+	for i := range all {
+		f := newKernelFlow(&all[i])
+		flows.Listed = append(flows.Listed, f)
+		s := bySender[f.Src]
+		if s == nil {
+			s = &flowStatus{Src: f.Src}
+			bySender[f.Src], added = s, append(added, s)
+		}
+		s.Sent, s.Limited = s.Sent+f.Sent, s.Limited+f.Limited
+		if !f.Last.Before(s.Last) {
+			s.Reason, s.Kind, s.To, s.Level, s.Depth, s.Last = f.Reason, f.Kind, f.To, f.Level, f.Depth, f.Last
+		}
+	}
+	for _, s := range added {
+		senders.Listed = append(senders.Listed, *s)
+	}
+	flows.Total += len(all)
+	senders.Total += len(added)
+	flows.keepLatest(maxListedFlows)
+	senders.keepLatest(maxSeenSenders)
+	return err
+}
+
+// newKernelFlow returns a flow of the kernel as /status has it.
+func newKernelFlow(f *fastpath.Flow) flowStatus {
+	s := flowStatus{
+		Src: f.Src, Dst: f.Dst, DestQP: f.DestQP, decisionCounts: decisionCounts{Sent: f.Sent, Limited: f.Limited},
+		Kind: message.KindFastCNP.String(), To: f.Src, Level: &f.Level, Depth: &f.Depth, Last: f.Last,
+	}
+	if f.Limited > 0 {
+		s.Reason = node.ReasonLimited.String()
+	}
+	return s
+}
+
 func (p *switchProgram) readCounts() (n kernelCounts) {
 	a := p.Counters()
 	n.outcomes[node.ActionSent], n.outcomes[node.ActionMarked] = a.Copied+a.NotCopied, a.MarkedOnly

@@ -390,6 +390,7 @@ type qdiscSource struct {
 	Tunnels    bool          `json:"tunnels"`  // include packets in tunnels
 
 	threshold uint64 // queue depth in bytes from which packets are reported
+	all       bool   // a role needs all tunnel packets, for fcn = "any"
 }
 
 func (s *qdiscSource) check() error {
@@ -402,7 +403,13 @@ func (s *qdiscSource) check() error {
 func (s *qdiscSource) isLive() bool                   { return true }
 func (s *qdiscSource) requiredCapabilities() []string { return []string{"CAP_BPF", "CAP_PERFMON"} }
 func (s *qdiscSource) listInputs() []input {
-	c := qdisc.Config{PerFlow: s.PerFlow, Tunnels: s.Tunnels}
+	c := qdisc.Config{PerFlow: s.PerFlow}
+	switch {
+	case s.all:
+		c.Tunnels = qdisc.AllTunnels
+	case s.Tunnels:
+		c.Tunnels = qdisc.Readable
+	}
 	for _, name := range s.Interfaces {
 		c.Interfaces = append(c.Interfaces, qdisc.Interface{Name: name, Threshold: s.threshold})
 	}

@@ -174,10 +174,32 @@ func (s *server) buildRoleStatus(a *actor) roleStatus {
 			r.Rejecting.Hosts = append(r.Rejecting.Hosts, one)
 		}
 	}
-	if listed := a.listed.Load(); listed != nil {
-		r.Senders, r.Flows = &listed.senders, &listed.flows
-	}
+	r.Senders, r.Flows = s.listFlows(a)
 	return r
+}
+
+// listFlows returns the senders and flows that the decisions of a role were about, or nil if there are none.
+func (s *server) listFlows(a *actor) (senders, flows *flowList) {
+	senders, flows = new(flowList), new(flowList)
+	if listed := a.listed.Load(); listed != nil {
+		*senders, *flows = listed.senders, listed.flows
+	}
+	if k := s.findKernelRole(a.instance.Name); k != nil {
+		if p, ok := k.program.(*switchProgram); ok {
+			senders.Listed, flows.Listed = slices.Clone(senders.Listed), slices.Clone(flows.Listed)
+			_ = p.listFlows(senders, flows) // on an error the list is shorter
+		}
+	}
+	if len(senders.Listed)+len(flows.Listed) == 0 {
+		return nil, nil
+	}
+	return senders, flows
+}
+
+// keepLatest sorts the list, the latest first, and truncates it to at most most entries.
+func (l *flowList) keepLatest(most int) {
+	slices.SortStableFunc(l.Listed, func(a, b flowStatus) int { return b.Last.Compare(a.Last) })
+	l.Listed = l.Listed[:min(len(l.Listed), most)]
 }
 
 // addCount adds a counter that is not 0.

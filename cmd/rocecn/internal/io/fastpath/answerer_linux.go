@@ -45,6 +45,7 @@ type Answerer struct {
 		Ports    *ebpf.Map     `ebpf:"ports"`
 		Senders  *ebpf.Map     `ebpf:"senders"`
 		Sent     *ebpf.Map     `ebpf:"sent"`
+		Flows    *ebpf.Map     `ebpf:"flows"`
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
 	config AnswererConfig
@@ -396,5 +397,5 @@ func (a *Answerer) Close() (err error) {
 	a.ports, a.links = nil, nil
 	o := &a.objects
 	return errors.Join(err, o.Enqueue.Close(), o.Dequeue.Close(), o.Reset.Close(), o.Egress.Close(), o.Answer.Close(),
-		o.Ports.Close(), o.Senders.Close(), o.Sent.Close(), o.Counters.Close())
+		o.Ports.Close(), o.Senders.Close(), o.Sent.Close(), o.Flows.Close(), o.Counters.Close())
 }

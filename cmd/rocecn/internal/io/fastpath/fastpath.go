@@ -108,6 +108,18 @@ type Answered struct {
 	Failed   uint64
 }
 
+// A Flow is a flow with the Fast CNPs about it.
+type Flow struct {
+	Src, Dst netip.Addr
+	DestQP   uint32 // 24 bits
+	Sent     uint64 // Fast CNPs, including those that could not be sent
+	Limited  uint64 // Fast CNPs that PerFlow withheld
+	// Level, Depth in bytes, and time at the last Fast CNP.
+	Level uint8
+	Depth uint64
+	Last  time.Time
+}
+
 // TranslatorConfig configures a [Translator].
 type TranslatorConfig struct {
 	// Interfaces are the Ethernet interfaces where Fast CNPs arrive.

@@ -32,6 +32,9 @@ func (*Answerer) HasProbed(netip.Addr) bool { return false }
 // HasSent returns false.
 func (*Answerer) HasSent([]byte, time.Duration) bool { return false }
 
+// Flows returns errors.ErrUnsupported.
+func (*Answerer) Flows() ([]Flow, error) { return nil, errors.ErrUnsupported }
+
 // Counters returns zeros.
 func (*Answerer) Counters() Answered { return Answered{} }
 

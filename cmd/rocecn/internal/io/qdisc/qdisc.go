@@ -17,6 +17,15 @@ type Interface struct {
 	Threshold uint64
 }
 
+// Tunnels are packets of tunnels that a [Source] reports.
+type Tunnels uint8
+
+const (
+	NoTunnels  Tunnels = iota
+	Readable           // packets that may carry readable RoCEv2: IP in IP, GRE, VXLAN, Geneve
+	AllTunnels         // also every other ECN-capable IPv6 packet with a flow label, such as ESP
+)
+
 // Config configures [Open].
 type Config struct {
 	Interfaces []Interface
@@ -24,8 +33,8 @@ type Config struct {
 	// into the ring; 0 sets no limit. A flow is identified by its interface, addresses and destination queue pair,
 	// in a tunnel by its outer addresses and flow label.
 	PerFlow time.Duration
-	// Tunnels includes packets that may carry RoCEv2 in a tunnel: IP in IP, GRE, VXLAN, Geneve.
-	Tunnels bool
+	// Tunnels are the packets of tunnels to report in addition.
+	Tunnels Tunnels
 	// Ring is the size in bytes of the buffer of unread packets, rounded up to a power of two; 0 stands for 4 MiB,
 	// about 3,200 packets.
 	Ring uint32

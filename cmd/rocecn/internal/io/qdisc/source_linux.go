@@ -55,7 +55,7 @@ func (s *Source) openProgram(c *Config) error {
 		return err
 	}
 	if err := bpf.Set(spec, map[string]any{
-		"namespace": namespace, "interval": uint64(max(c.PerFlow, 0)), "tunnels": c.Tunnels,
+		"namespace": namespace, "interval": uint64(max(c.PerFlow, 0)), "tunnels": uint8(c.Tunnels),
 	}); err != nil {
 		return err
 	}

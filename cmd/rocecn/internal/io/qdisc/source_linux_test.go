@@ -1,6 +1,7 @@
 package qdisc
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -220,26 +222,45 @@ func TestDepth(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-// Tunnels are reported on request.
+// Tunnels are reported on request: those that may carry readable RoCEv2, or also other ECN-capable IPv6 packets with a
+// flow label.
 func TestTunnels(t *testing.T) {
 	p := newPort(t, slow...)
-	without, with := p.watch(t, Config{}), p.watch(t, Config{Tunnels: true})
 	inner := data(t, 1, 64)
-	var sent [][]byte
+	var readable [][]byte
 	for _, tunnel := range []encap.Tunnel{
 		&encap.IPInIPv6{Src: src6, Dst: dst6},
 		&encap.VXLAN{Src: src6, Dst: dst6, Ethernet: make([]byte, 14)},
 		&encap.SRv6{Src: src6, Segments: []netip.Addr{dst6, src6}},
 	} {
-		b := wiretest.Must(tunnel.Append(nil, inner, 5))(t)
-		sent = append(sent, b)
+		readable = append(readable, wiretest.Must(tunnel.Append(nil, inner, 5))(t))
 	}
-	p.send(t, sent...)
-	require.Empty(t, read(t, without))
-	got := read(t, with)
-	require.Len(t, got, len(sent))
-	for i := range got {
-		require.Equal(t, sent[i], got[i].Data)
+	const esp = 50
+	packet := func(next byte, ecn, label uint32) []byte { // RFC 8200 section 3
+		b := binary.BigEndian.AppendUint32(nil, 6<<28|ecn<<20|label)
+		b = append(append(append(b, 0, 32, next, 64), src6.AsSlice()...), dst6.AsSlice()...)
+		return append(b, make([]byte, 32)...)
+	}
+	others := [][]byte{packet(esp, 2, 7), packet(esp, 3, 7), packet(esp, 1, 1<<20-1), packet(59, 2, 7)}
+	none := [][]byte{packet(esp, 0, 7), packet(esp, 2, 0)}
+	sent := slices.Concat(readable, others, none)
+	for _, c := range []struct {
+		name    string
+		tunnels Tunnels
+		want    [][]byte
+	}{
+		{"none", NoTunnels, nil}, {"readable", Readable, readable},
+		{"all", AllTunnels, slices.Concat(readable, others)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := p.watch(t, Config{Tunnels: c.tunnels})
+			p.send(t, sent...)
+			var got [][]byte
+			for _, packet := range read(t, s) {
+				got = append(got, slices.Clone(packet.Data))
+			}
+			require.Equal(t, c.want, got)
+		})
 	}
 }
 

@@ -237,6 +237,45 @@ func TestStopAndResume(t *testing.T) {
 	s.leavesNow(t, frame)
 }
 
+// Packets of four stopped flows leave at the limits of their flows after the stop, without a burst, and so do those that
+// come when the stop is extended. A higher limit applies to later packets. All packets get a time, in order.
+func TestStopsWithoutBurst(t *testing.T) {
+	const packets, octets, spacing = 16, 1100, 17_600_000 // ns, at 500,000 bit/s
+	s := loaded(t, 4)
+	var flows []Flow
+	for i := range uint32(4) {
+		f := Flow{far, 17 + i}
+		flows = append(flows, f)
+		require.NoError(t, s.Set(f, Order{}))
+	}
+	stop := uint64(bpf.Monotonic()) + 5*second
+	last := map[Flow]uint64{}
+	give := func(rate, stop uint64, first func(last uint64) uint64, spacing uint64) {
+		t.Helper()
+		for _, f := range flows {
+			require.NoError(t, s.writeOrder(f, s.flows[f].slot, octetCost(rate), stop))
+		}
+		for i := range uint64(packets) {
+			for _, f := range flows {
+				at := s.leaves(t, frameTo(t, f, bth.RCRDMAWriteMiddle, octets), 0)
+				if i == 0 {
+					last[f] = first(last[f]) - spacing
+				}
+				require.InDelta(t, float64(last[f]+spacing), float64(at), 100, "packet %d", i)
+				last[f] = at
+			}
+		}
+	}
+	give(500_000, stop, func(uint64) uint64 { return stop }, spacing)
+	extended := stop + second
+	give(500_000, extended, func(uint64) uint64 { return extended }, spacing)
+	give(2_000_000, 0, func(last uint64) uint64 { return last + spacing }, spacing/4)
+	require.Equal(t, Shaped{Stopped: 2 * 4, Delayed: 4 * (3*packets - 2)}, s.Counters())
+	for _, f := range flows {
+		require.EqualValues(t, 3*packets*octets, s.clockOf(t, f).octets)
+	}
+}
+
 // Acknowledgements do not wait for data, but stay after read responses. CNPs do not wait.
 func TestAnswers(t *testing.T) {
 	s := loaded(t, 1)

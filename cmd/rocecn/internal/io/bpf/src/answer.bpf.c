@@ -114,11 +114,20 @@ struct flow {
 	__u32 qp;
 };
 
+/* The Fast CNPs about a flow. */
+struct notified {
+	__u64 last; /* time of the last one, ns since boot */
+	__u64 sent;
+	__u64 limited; /* withheld by the limit */
+	__u32 level;   /* of the queue at the last one */
+	__u32 depth;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_FLOWS);
 	__type(key, struct flow);
-	__type(value, __u64); /* time of the last Fast CNP about the flow, ns since boot */
+	__type(value, struct notified);
 } flows SEC(".maps");
 
 /* A Fast CNP by its destination and flow label. */
@@ -267,26 +276,28 @@ static __always_inline __u32 level_of(struct port *port)
 }
 
 /* ready reports whether a Fast CNP about a flow may be sent now, and records it. */
-static __always_inline int ready(const struct packet *p, __u32 level)
+static __always_inline int ready(const struct packet *p, __u32 level, __u64 depth)
 {
-	__u64 interval = intervals[level & 7];
-	__u64 *last, now;
+	struct notified first = { .last = bpf_ktime_get_ns(), .sent = 1, .level = level, .depth = depth };
+	struct notified *n;
 	struct flow flow;
 
-	if (!interval)
-		return 1;
 	__builtin_memcpy(flow.src, p->src, sizeof(flow.src));
 	__builtin_memcpy(flow.dst, p->dst, sizeof(flow.dst));
 	flow.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
-	now = bpf_ktime_get_ns();
-	last = bpf_map_lookup_elem(&flows, &flow);
-	if (!last) {
-		bpf_map_update_elem(&flows, &flow, &now, BPF_ANY);
+	n = bpf_map_lookup_elem(&flows, &flow);
+	if (!n) {
+		bpf_map_update_elem(&flows, &flow, &first, BPF_ANY);
 		return 1;
 	}
-	if (now - *last < interval)
+	if (first.last - n->last < intervals[level & 7]) {
+		__sync_fetch_and_add(&n->limited, 1);
 		return 0;
-	*last = now;
+	}
+	__sync_fetch_and_add(&n->sent, 1);
+	n->last = first.last;
+	n->level = level;
+	n->depth = depth;
 	return 1;
 }
 
@@ -401,7 +412,7 @@ int egress(struct __sk_buff *skb)
 		count(ROUTED);
 	} else if (!reachable(p.dst)) { /* a Fast CNP would name it */
 		count(ADDRESS);
-	} else if (!ready(&p, level)) {
+	} else if (!ready(&p, level, port->depth)) {
 		count(LIMITED);
 	} else if (policy == PROBE && !take_probe(&p)) {
 		count(LIMITED); /* another packet was the probe */

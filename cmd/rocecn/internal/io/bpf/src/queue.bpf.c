@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Reports packets that wait in queues of this host. For each RoCEv2 data packet that a qdisc
- * adds to a queue of at least some depth, the depth and the first octets of the packet go into
- * a ring buffer.
+ * adds to a queue of at least some depth, and if so configured for each packet of a tunnel, the
+ * depth and the first octets of the packet go into a ring buffer.
  *
  * The tracepoint is called for every packet of the machine, so cheap checks come first. A size
  * that a helper receives is compared in 64 bits, right before the call: otherwise the verifier
@@ -28,7 +28,14 @@ enum {
 /* Set before the program is loaded. */
 volatile const __u32 namespace;	 /* inode number of the network namespace */
 volatile const __u64 interval;	 /* least ns between two events of a flow; 0: no limit */
-volatile const __u8 tunnels;	 /* report tunnels as well */
+volatile const __u8 tunnels;	 /* enum tunnels */
+
+/* The packets of tunnels to report. */
+enum tunnels {
+	NO_TUNNELS,
+	READABLE, /* those that may carry readable RoCEv2 */
+	ANY,	  /* also each other ECN-capable IPv6 packet with a flow label, such as ESP */
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -139,6 +146,8 @@ int BPF_PROG(enqueue, struct Qdisc *qdisc, const struct netdev_queue *txq, struc
 	if (from.n > 1 << 16) /* or the IP header is not among the linear octets */
 		return 0;
 	kind = parse(&from, skb->protocol, &p);
+	if (kind == OTHER && tunnels == ANY && p.label && p.ecn)
+		kind = TUNNEL;
 	if (kind != DATA && !(kind == TUNNEL && tunnels))
 		return 0;
 	now = bpf_ktime_get_ns();
