@@ -320,9 +320,16 @@ func (s *server) logStatus() {
 	}
 }
 
-// visitInputs calls f for each input of each source, with one call per interface. Counters are per part: p is nil
-// except for the first interface of a part.
+// visitInputs calls f for each input of each source, with one call per interface. p is nil for ports that the kernel
+// reads, and except for the first interface of a part.
 func (s *server) visitInputs(f func(source, kind, input string, up bool, p *part)) {
+	s.visitParts(f)
+	s.visitKernelPorts(func(p kernelPort, up bool) { f(p.source, p.kind, p.name, up, nil) })
+}
+
+// visitParts calls f for each input of each source that the agent reads, with one call per interface. Counters are per
+// part: p is nil except for the first interface of a part.
+func (s *server) visitParts(f func(source, kind, input string, up bool, p *part)) {
 	for _, p := range s.parts {
 		if len(p.watch) == 0 {
 			f(p.entry.name, p.entry.Type, p.label, p.up.Load(), p)
@@ -335,7 +342,6 @@ func (s *server) visitInputs(f func(source, kind, input string, up bool, p *part
 			f(p.entry.name, p.entry.Type, p.watch[i], p.up.Load() && there != 0, of)
 		}
 	}
-	s.visitKernelPorts(func(p kernelPort, up bool) { f(p.source, p.kind, p.name, up, nil) })
 }
 
 func boolToFloat(b bool) float64 {

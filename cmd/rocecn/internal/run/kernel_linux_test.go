@@ -438,6 +438,7 @@ func TestKernelFlows(t *testing.T) {
 		require.GreaterOrEqual(t, *f.Depth, uint64(2000))
 		require.WithinDuration(t, time.Now(), f.Last, wiretest.Timeout)
 	}
+	require.True(t, s.Sources[0].Kernel)
 	require.Equal(t, 1, role.Senders.Total)
 	require.Equal(t, decisionCounts{Sent: 2, Limited: limited}, role.Senders.Listed[0].decisionCounts)
 	require.Regexp(t, `2001:db8:1::a > \S+ qp 17\n      notified 1, limited \d+, by fastcnp to 2001:db8:1::a`,

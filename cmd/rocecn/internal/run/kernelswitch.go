@@ -221,29 +221,13 @@ func (p *switchProgram) syncRole(r node.Role, now time.Time) {
 // listFlows adds the flows and senders of the kernel's Fast CNPs to those that the agent's decisions were about.
 func (p *switchProgram) listFlows(senders, flows *flowList) error {
 	all, err := p.Flows()
-	bySender := map[netip.Addr]*flowStatus{}
-	for i := range senders.Listed {
-		bySender[senders.Listed[i].Src] = &senders.Listed[i]
-	}
-	var added []*flowStatus
+	bySender, byFlow := senders.index(), flows.index()
 	for i := range all {
 		f := newKernelFlow(&all[i])
-		flows.Listed = append(flows.Listed, f)
-		s := bySender[f.Src]
-		if s == nil {
-			s = &flowStatus{Src: f.Src}
-			bySender[f.Src], added = s, append(added, s)
-		}
-		s.Sent, s.Limited = s.Sent+f.Sent, s.Limited+f.Limited
-		if !f.Last.Before(s.Last) {
-			s.Reason, s.Kind, s.To, s.Level, s.Depth, s.Last = f.Reason, f.Kind, f.To, f.Level, f.Depth, f.Last
-		}
+		flows.merge(byFlow, &f)
+		f.Dst, f.DestQP = netip.Addr{}, 0
+		senders.merge(bySender, &f)
 	}
-	for _, s := range added {
-		senders.Listed = append(senders.Listed, *s)
-	}
-	flows.Total += len(all)
-	senders.Total += len(added)
 	flows.keepLatest(maxListedFlows)
 	senders.keepLatest(maxSeenSenders)
 	return err

@@ -12,10 +12,11 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// loop is a model of the load of docs/closed-loop.md: four flows with 480 messages of two packets, eight in flight, share
-// a port of 4 Mbit/s with room for 40,000 octets, 20 ms away from the receiver. From 10,000 octets on each flow is stopped
-// for 65.5 ms, at most once in 50 ms. fq keeps each packet until its time, as the program in the kernel sets it. Now and
-// then the host does not run for a while, as an emulated machine does: no messages begin, and stops take effect later.
+// loop is a model of the load of docs/closed-loop.md: four flows with 480 messages of two packets, eight in flight,
+// share a port of 4 Mbit/s with room for 40,000 octets, 20 ms away from the receiver. From 10,000 octets on each flow
+// is stopped for 65.5 ms, at most once in 50 ms. fq keeps each packet until its time, as the program in the kernel sets
+// it. Now and then the host does not run for a while, as an emulated machine does: no messages begin, and stops take
+// effect later.
 type loop struct {
 	stops bool // the switch sends PPFCs
 	rand  *rand.Rand
@@ -143,7 +144,8 @@ func (l *loop) arrive(f *loopFlow, message int, now time.Duration) {
 	})
 }
 
-// runLoop runs the load to its end. The host does not run for a quarter of a second on average, halts times in a second.
+// runLoop runs the load to its end. The host does not run for a quarter of a second on average, halts times in a
+// second.
 func runLoop(seed uint64, halts float64, stops bool) *loop {
 	l := &loop{stops: stops, rand: rand.New(rand.NewPCG(seed, 1)), resume: newResumer(loopLine)}
 	pick := rand.New(rand.NewPCG(seed, 2))
@@ -181,7 +183,8 @@ func TestResumeInLoop(t *testing.T) {
 				require.Greater(t, nothing.drops, 500)
 				require.LessOrEqual(t, 10*stopped.drops, nothing.drops)
 				require.LessOrEqual(t, stopped.last.Seconds(), 1.5*nothing.last.Seconds())
-				t.Logf("seed %d: %d and %d drops, %v and %v", seed, nothing.drops, stopped.drops, nothing.last, stopped.last)
+				t.Logf("seed %d: %d and %d drops, %v and %v", seed, nothing.drops, stopped.drops, nothing.last,
+					stopped.last)
 			}
 		})
 	}

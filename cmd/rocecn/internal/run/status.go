@@ -38,10 +38,12 @@ type roleStatus struct {
 	Sent      map[string]uint64 `json:"sent,omitempty"`    // notifications, by kind
 	Refused   map[string]uint64 `json:"refused,omitempty"` // by reason
 	Dropped   map[string]uint64 `json:"dropped,omitempty"` // by the rules of nftables, by rule
-	Tables    []roles.Table     `json:"tables,omitempty"`
-	Rejecting *rejectingStatus  `json:"rejecting,omitempty"`
-	Senders   *flowList         `json:"senders,omitempty"`
-	Flows     *flowList         `json:"flows,omitempty"`
+	// MarksNotMade is the number of packets that should have been marked. The agent only sees copies of them.
+	MarksNotMade uint64           `json:"marks_not_made,omitempty"`
+	Tables       []roles.Table    `json:"tables,omitempty"`
+	Rejecting    *rejectingStatus `json:"rejecting,omitempty"`
+	Senders      *flowList        `json:"senders,omitempty"`
+	Flows        *flowList        `json:"flows,omitempty"`
 }
 
 // rejectingStatus are the hosts that reject Fast CNPs.
@@ -83,8 +85,10 @@ type sourceStatus struct {
 	Type  string `json:"type"`
 	Input string `json:"input"`
 	Up    bool   `json:"up"`
-	N     uint64 `json:"packets"`
-	Lost  uint64 `json:"lost"`
+	// Kernel reports whether a program in the kernel reads the source, which does not count its packets.
+	Kernel bool   `json:"kernel,omitempty"`
+	N      uint64 `json:"packets"`
+	Lost   uint64 `json:"lost"`
 }
 
 // sinkStatus is the state of a sink as one role uses it.
@@ -106,12 +110,16 @@ func (s *server) buildStatus() *agentStatus {
 		Roles: []roleStatus{}, Sources: []sourceStatus{}, Sinks: []sinkStatus{}, // empty lists instead of null
 		Routing: s.file.buildRoutingStatus(),
 	}
-	s.visitInputs(func(name, kind, input string, up bool, p *part) {
+	s.visitParts(func(name, kind, input string, up bool, p *part) {
 		one := sourceStatus{Name: name, Type: kind, Input: input, Up: up}
 		if p != nil {
 			one.N, one.Lost = p.events.Load(), p.lost.Load()
 		}
 		answer.Sources = append(answer.Sources, one)
+	})
+	s.visitKernelPorts(func(p kernelPort, up bool) {
+		answer.Sources = append(answer.Sources,
+			sourceStatus{Name: p.source, Type: p.kind, Input: p.name, Up: up, Kernel: true})
 	})
 	for _, a := range s.actors {
 		answer.Roles = append(answer.Roles, s.buildRoleStatus(a))
@@ -145,7 +153,7 @@ func (s *server) buildRoleStatus(a *actor) roleStatus {
 		SinkUp: a.out != nil && a.out.canSend(), Pairs: a.sizes[pairsSize].Load(),
 		Unlearned: a.sizes[unlearnedSize].Load(),
 		Packets:   map[string]uint64{}, Sent: map[string]uint64{}, Refused: map[string]uint64{},
-		Dropped: map[string]uint64{},
+		Dropped: map[string]uint64{}, MarksNotMade: a.marksNotMade.Load(),
 	}
 	for action := range a.outcomes {
 		addCount(r.Packets, outcomes[node.Action(action)], s.countOutcome(a, node.Action(action)))
@@ -194,6 +202,45 @@ func (s *server) listFlows(a *actor) (senders, flows *flowList) {
 		return nil, nil
 	}
 	return senders, flows
+}
+
+// A flowName identifies a flow, or a sender if it has no dst.
+type flowName struct {
+	src, dst netip.Addr
+	destQP   uint32
+	domain   uint32
+}
+
+func (f *flowStatus) name() flowName { return flowName{f.Src, f.Dst, f.DestQP, f.Domain} }
+
+// index returns the positions of the entries.
+func (l *flowList) index() map[flowName]int {
+	at := make(map[flowName]int, len(l.Listed))
+	for i := range l.Listed {
+		at[l.Listed[i].name()] = i
+	}
+	return at
+}
+
+// merge adds the counts of an entry of the kernel to that of the same name, or a new entry. at are the positions of the
+// entries.
+func (l *flowList) merge(at map[flowName]int, f *flowStatus) {
+	i, ok := at[f.name()]
+	if !ok {
+		at[f.name()] = len(l.Listed)
+		l.Listed = append(l.Listed, *f)
+		l.Total++
+		return
+	}
+	e := &l.Listed[i]
+	e.Sent, e.Limited = e.Sent+f.Sent, e.Limited+f.Limited
+	e.Kind, e.To = f.Kind, f.To
+	if !f.Last.Before(e.Last) {
+		e.Level, e.Depth, e.Last = f.Level, f.Depth, f.Last
+		if f.Reason != "" {
+			e.Reason = f.Reason
+		}
+	}
 }
 
 // keepLatest sorts the list, the latest first, and truncates it to at most most entries.

@@ -106,8 +106,11 @@ func formatStatus(s *agentStatus, address string, now time.Time) string {
 	}
 	p.WriteString("\nsources\n")
 	for _, one := range s.Sources {
-		p.wrap("  ", fmt.Sprintf("%s (%s, %s): %s, packets %s, lost %s", one.Name, one.Type, one.Input,
-			formatUp(one.Up), formatCount(one.N), formatCount(one.Lost)))
+		counts := fmt.Sprintf("packets %s, lost %s", formatCount(one.N), formatCount(one.Lost))
+		if one.Kernel {
+			counts = "read by the kernel"
+		}
+		p.wrap("  ", fmt.Sprintf("%s (%s, %s): %s, %s", one.Name, one.Type, one.Input, formatUp(one.Up), counts))
 	}
 	if len(s.Sources) == 0 {
 		p.WriteString("  none\n")
@@ -124,7 +127,21 @@ func (p *statusPrinter) writeRole(r *roleStatus, sinks []sinkStatus) {
 		from = ", from " + from
 	}
 	p.wrap("\n", "role "+r.Name+from)
-	p.writeCounts("packets", r.Packets)
+	marked := "marked"
+	if r.MarksNotMade > 0 {
+		marked = "not marked"
+	}
+	packets := map[string]uint64{}
+	for outcome, n := range r.Packets {
+		if outcome == "marked" {
+			outcome = marked
+		}
+		packets[outcome] = n
+	}
+	p.writeCounts("packets", packets)
+	if r.MarksNotMade > 0 {
+		p.wrap("  ", "marks not made: "+formatCount(r.MarksNotMade)+"; the agent only sees copies of packets")
+	}
 	p.writeCounts("sent", r.Sent)
 	p.writeCounts("rejected", r.Refused)
 	p.writeCounts("dropped by nftables", r.Dropped)
@@ -143,24 +160,29 @@ func (p *statusPrinter) writeRole(r *roleStatus, sinks []sinkStatus) {
 	if len(fills) > 0 {
 		p.wrap("  ", "tables: "+strings.Join(fills, ", "))
 	}
-	p.writeEntries("senders", r.Senders)
-	p.writeEntries("flows", r.Flows)
+	p.writeEntries("senders", r.Senders, marked)
+	p.writeEntries("flows", r.Flows, marked)
 	if r.Rejecting == nil {
 		return
 	}
 	p.wrap("  ", "hosts that reject Fast CNPs: "+formatCount(uint64(r.Rejecting.Total)))
 	for _, h := range r.Rejecting.Hosts[:min(len(r.Rejecting.Hosts), maxPrinted)] {
 		probe := "a probe may still be rejected"
-		if h.NextProbe != nil {
+		switch {
+		case h.NextProbe == nil:
+		case h.NextProbe.After(p.now):
 			probe = "next probe " + p.formatAgo(*h.NextProbe)
+		default:
+			probe = "its next congested packet is answered by a probe"
 		}
 		p.wrap("    ", fmt.Sprintf("%v: since %s, %s", h.Host, formatTime(h.Since), probe))
 	}
 	p.writeMore(len(r.Rejecting.Hosts), r.Rejecting.Total)
 }
 
-// writeEntries writes flows or senders with their decisions, two lines each.
-func (p *statusPrinter) writeEntries(title string, l *flowList) {
+// writeEntries writes flows or senders with their decisions, two lines each. marked is the word for packets that were
+// only to be marked.
+func (p *statusPrinter) writeEntries(title string, l *flowList, marked string) {
 	if l == nil || len(l.Listed) == 0 {
 		return
 	}
@@ -172,7 +194,7 @@ func (p *statusPrinter) writeEntries(title string, l *flowList) {
 	for i := range l.Listed[:min(len(l.Listed), maxPrinted)] {
 		f := &l.Listed[i]
 		p.wrap("    ", formatFlow(f))
-		p.wrap("      ", strings.Join(append(listFacts(f), p.formatAgo(f.Last)), ", "))
+		p.wrap("      ", strings.Join(append(listFacts(f, marked), p.formatAgo(f.Last)), ", "))
 	}
 	p.writeMore(len(l.Listed), l.Total)
 }
@@ -196,12 +218,12 @@ func formatFlow(f *flowStatus) string {
 }
 
 // listFacts returns the counts of a flow or a sender, and the fields of its last decisions.
-func listFacts(f *flowStatus) (facts []string) {
+func listFacts(f *flowStatus, marked string) (facts []string) {
 	for _, count := range []struct {
 		name string
 		n    uint64
 	}{
-		{"notified", f.Sent}, {"limited", f.Limited}, {"rejected", f.Refused}, {"marked", f.Marked},
+		{"notified", f.Sent}, {"limited", f.Limited}, {"rejected", f.Refused}, {marked, f.Marked},
 		{"accepted", f.Accepted}, {"dropped", f.Dropped},
 	} {
 		if count.n > 0 {

@@ -76,6 +76,21 @@ proxies from routers: 1,500 of 65,536, of lost sessions 20, messages 4,321
     3, proxies 1,480
 `, formatStatus(s, "[::1]:9479", now))
 
+	// Marks that were not made, a due probe, and a source that the kernel reads.
+	probe = now
+	s.Roles[0].Packets["marked"], s.Roles[0].MarksNotMade = 7, 9
+	s.Roles[0].Flows.Listed[0].Marked = 7
+	s.Sources[0] = sourceStatus{Name: "queues", Type: "qdisc", Input: "eth0", Up: true, Kernel: true}
+	text := formatStatus(s, "[::1]:9479", now)
+	for _, want := range []string{
+		"\n  packets: not marked 7, refused 34, sent 1,200\n" +
+			"  marks not made: 9; the agent only sees copies of packets\n",
+		" limited 30, not marked 7, by fastcnp to\n",
+		"since 11:59:00, its next congested\n      packet is answered by a probe\n",
+		"\n  queues (qdisc, eth0): up, read by the kernel\n",
+	} {
+		require.Contains(t, text, want)
+	}
 	s.WaitsFor, s.Good = strings.Repeat("source.queues: eth0 ", 9), false
 	s.Roles[0].Name = "switch\x1b[31m"
 	for line := range strings.Lines(formatStatus(s, "[::1]:9479", now)) {
@@ -123,4 +138,27 @@ func TestStatus(t *testing.T) {
 	require.Contains(t, stderr, "want an address and a port")
 	status, _, _ = run("a", "b")
 	require.Equal(t, 2, status)
+}
+
+// A flow that both the kernel and the agent decided about is listed once.
+func TestMergeFlows(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	src, dst := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
+	level := uint8(2)
+	agent := flowStatus{Src: src, Dst: dst, DestQP: 17, decisionCounts: decisionCounts{Refused: 1},
+		Reason: "unconfirmed", Last: at}
+	kernel := flowStatus{Src: src, Dst: dst, DestQP: 17, decisionCounts: decisionCounts{Sent: 2, Limited: 3},
+		Kind: "fastcnp", To: src, Level: &level, Last: at.Add(1)}
+	other := kernel
+	other.DestQP, other.Last = 18, at.Add(2)
+	l := &flowList{Total: 9, Listed: []flowStatus{agent}}
+	index := l.index()
+	l.merge(index, &kernel)
+	l.merge(index, &other)
+	l.keepLatest(5)
+	both := kernel
+	both.Refused, both.Reason = 1, "unconfirmed"
+	require.Equal(t, &flowList{Total: 10, Listed: []flowStatus{other, both}}, l)
+	l.keepLatest(1)
+	require.Equal(t, []flowStatus{other}, l.Listed)
 }

@@ -237,8 +237,8 @@ func TestStopAndResume(t *testing.T) {
 	s.leavesNow(t, frame)
 }
 
-// Packets of four stopped flows leave at the limits of their flows after the stop, without a burst, and so do those that
-// come when the stop is extended. A higher limit applies to later packets. All packets get a time, in order.
+// Packets of four stopped flows leave at the limits of their flows after the stop, without a burst, and so do those
+// that come when the stop is extended. A higher limit applies to later packets. All packets get a time, in order.
 func TestStopsWithoutBurst(t *testing.T) {
 	const packets, octets, spacing = 16, 1100, 17_600_000 // ns, at 500,000 bit/s
 	s := loaded(t, 4)
