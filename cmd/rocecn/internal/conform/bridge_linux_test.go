@@ -17,6 +17,7 @@ import (
 // A tester between a host and its receiver, in networks of the kernel, finds the host, forwards neighbour discovery,
 // ARP and datagrams in both directions, and its messages reach the host.
 func TestBridgeOnNetwork(t *testing.T) {
+	t.Parallel()
 	b := bench{wiretest.NewHost(t, "t"), wiretest.NewHost(t, "d")}
 	receiver := wiretest.NewHost(t, "r")
 	b.tester.Do(t, func() error {

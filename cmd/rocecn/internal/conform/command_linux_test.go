@@ -20,6 +20,7 @@ import (
 // The command of the profile congests the device while a case needs it, and the other one ends that. Both run without a
 // shell.
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	dir := t.TempDir()
 	program := filepath.Join(dir, "congest")
@@ -127,6 +128,7 @@ func TestMachineNetwork(t *testing.T) {
 // An interrupt ends the run after the running case. A device without traffic across it, and an interface that is not
 // there, are reported.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	file := filepath.Join(t.TempDir(), "profile.toml")
 	require.NoError(t, os.WriteFile(file, []byte(switchProfile), 0o600))

@@ -154,6 +154,36 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// If the machine of the tester is busy, no measurement of time passes or fails.
+func TestBusy(t *testing.T) {
+	for _, role := range []string{"sender", "pause"} {
+		t.Run(role, func(t *testing.T) {
+			s := subjectOf(role)
+			cases := ""
+			runWithRig(t, s.profile, &memoryRig{device: s.model(t, s.config), busy: time.Second}, nil, func(r result) {
+				if strings.HasSuffix(r.Seen, "is busy: a program ran 1s late in each of 3 measurements") {
+					require.Equal(t, inconclusive, r.Verdict, r.Case)
+					cases += " " + r.Case
+				}
+				require.NotEqual(t, fail, r.Verdict, r.Case)
+			})
+			for _, id := range []string{"X02.1", "X11.1", "X12.1", "X14.2", "X15.1"} {
+				require.Contains(t, cases, id)
+			}
+		})
+	}
+}
+
+// A goroutine that wakes up late is noticed.
+func TestLateness(t *testing.T) {
+	var l lateness
+	begin := time.Unix(1_800_000_000, 0)
+	l.list = []delay{{begin.Add(time.Second), 70 * time.Millisecond}, {begin.Add(2 * time.Second), 30 * time.Millisecond}}
+	require.Equal(t, 70*time.Millisecond, l.since(begin))
+	require.Equal(t, 30*time.Millisecond, l.since(begin.Add(time.Second)))
+	require.Zero(t, l.since(begin.Add(3*time.Second)))
+}
+
 // Characters that a terminal may interpret are escaped in JSON.
 func TestEscapedJSON(t *testing.T) {
 	var out bytes.Buffer

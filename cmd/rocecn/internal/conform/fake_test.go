@@ -25,7 +25,8 @@ type memoryRig struct {
 
 	deliver func(port int, frame []byte) // sends frames of the device on a network; nil: they are pending
 
-	fault *fault // in the way of the device's packets; nil: none
+	fault *fault        // in the way of the device's packets; nil: none
+	busy  time.Duration // by which the machine of the tester is late
 }
 
 // A model is a device in memory.
@@ -112,6 +113,9 @@ func (r *memoryRig) finish(command []string, _ time.Duration) error {
 	}
 	return nil
 }
+
+// late implements [rig]: the clock is in memory.
+func (r *memoryRig) late(time.Time) time.Duration { return r.busy }
 
 func (r *memoryRig) close() {}
 
@@ -363,11 +367,17 @@ func inMemory(t testing.TB, profile string, m model, f *fault, ids ...string) ma
 // runInMemory runs the suite against a model. Each case ends within the time limit.
 func runInMemory(t testing.TB, profile string, m model, f *fault, ids []string, report func(r result)) {
 	t.Helper()
+	runWithRig(t, profile, &memoryRig{device: m, fault: f}, ids, report)
+}
+
+// runWithRig is runInMemory with a rig.
+func runWithRig(t testing.TB, profile string, r *memoryRig, ids []string, report func(r result)) {
+	t.Helper()
 	p := wiretest.Must(readProfile([]byte(profile), ""))(t)
 	for i := range p.Ports {
 		p.Ports[i].MAC.mac, p.Ports[i].NeighbourMAC.mac = testerMAC(i), deviceMAC(i)
 	}
-	r := &memoryRig{clock: time.Unix(1_800_000_000, 0).UTC(), device: m, fault: f}
+	r.clock = time.Unix(1_800_000_000, 0).UTC()
 	s := &suite{ctx: context.Background(), profile: p, rig: r}
 	err := s.run(wiretest.Must(choose(p.Device.Role, ids))(t), "", func(res result) error {
 		report(res)

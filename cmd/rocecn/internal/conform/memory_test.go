@@ -25,8 +25,7 @@ address = "2001:db8:c::9"
 const quickTimes = "[time]\ncase = \"10s\"\nsettle = \"250ms\"\n"
 
 var subjects = []subject{
-	{"switch", strings.NewReplacer(`"icmpv6-learning"]`, `"icmpv6-learning", "mark", "ioam"]`, `for = "1500ms"`,
-		`for = "700ms"`, "pe = ",
+	{"switch", strings.NewReplacer(`"icmpv6-learning"]`, `"icmpv6-learning", "mark", "ioam"]`, "pe = ",
 		"capable = [\"2001:db8:a:9::/64\"]\npe = ").Replace(switchProfile), `enabled = true
 self = ["2001:db8:ffff::5"]
 methods = [
@@ -197,7 +196,7 @@ pe = ["2001:db8:a:5::1"]
 [congestion]
 by = "overload"
 rate = "20M"
-for = "1500ms"
+for = "700ms"
 [time]
 case = "10s"
 settle = "250ms"

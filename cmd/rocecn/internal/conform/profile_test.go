@@ -64,7 +64,7 @@ func TestProfileErrors(t *testing.T) {
 		{"by", `by = "overload"`, `by = "hope"`, `congestion.by: "hope": want overload, command or none`},
 		{"rate", `rate = "20M"`, `rate = "fast"`, `congestion.rate: "fast": want 1 to 10^12 bits a second`},
 		{"no rate", `rate = "20M"`, ``, "congestion.rate: missing"},
-		{"for", `for = "1500ms"`, `for = "11s"`, "congestion.for: 11s: want more than 0s, at most 10s"},
+		{"for", `for = "700ms"`, `for = "11s"`, "congestion.for: 11s: want more than 0s, at most 10s"},
 		{"command", `by = "overload"`, `by = "command"`, "congestion.start: missing"},
 		{"start", `by = "overload"`, "by = \"overload\"\nstart = [\"x\"]", `congestion.by: "overload": want "command"`},
 		{"settle", `settle = "250ms"`, `settle = "6s"`, "time.settle: 6s: want 10ms to half of time.case"},

@@ -25,6 +25,8 @@ type rig interface {
 	start(command []string) (stop func() error, err error)
 	// finish runs a command of the operator to its end, at most for a time.
 	finish(command []string, limit time.Duration) error
+	// late returns the longest time since begin by which the machine of the tester ran a program too late.
+	late(begin time.Time) time.Duration
 	close()
 }
 
@@ -41,6 +43,9 @@ type networkRig struct {
 	sources []netio.Source
 	sinks   []netio.Sink
 	ctx     context.Context
+
+	lateness lateness
+	cancel   context.CancelFunc // ends its measurement
 }
 
 // openNetwork opens the interfaces of the profile, and fills in their hardware addresses.
@@ -74,9 +79,15 @@ func openNetwork(ctx context.Context, p *profile) (_ rig, err error) {
 		}
 		r.sinks = append(r.sinks, out)
 	}
-	r.poll, err = netio.NewPoll(ctx, r.sources...)
-	return r, err
+	if r.poll, err = netio.NewPoll(ctx, r.sources...); err != nil {
+		return nil, err
+	}
+	ctx, r.cancel = context.WithCancel(ctx)
+	go r.lateness.measure(ctx)
+	return r, nil
 }
+
+func (r *networkRig) late(begin time.Time) time.Duration { return r.lateness.since(begin) }
 
 func (r *networkRig) now() time.Time { return time.Now() }
 
@@ -110,6 +121,9 @@ func (r *networkRig) receive(until time.Time) ([]arrival, error) {
 }
 
 func (r *networkRig) close() {
+	if r.cancel != nil {
+		r.cancel()
+	}
 	if r.poll != nil {
 		r.poll.Close()
 	}

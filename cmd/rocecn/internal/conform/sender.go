@@ -145,15 +145,23 @@ func (x *trial) ownPackets(since time.Time) (all []*seen) {
 	return all
 }
 
-// rates returns the octets a second of each flow of the device during a time.
+// measure returns the octets a second of each flow of the device during a time.
 func (x *trial) measure(d time.Duration) (rates map[ownFlow]float64, last map[ownFlow]*seen) {
-	begin := x.rig.now()
-	x.receiveFor(d)
-	rates, last = map[ownFlow]float64{}, map[ownFlow]*seen{}
-	for _, n := range x.ownPackets(begin) {
-		rates[n.ownFlow()] += float64(len(n.frame)) / d.Seconds()
-		last[n.ownFlow()] = n
-	}
+	return x.measureAfter(d, func() {})
+}
+
+// measureAfter sends messages by a function, and returns the octets a second of each flow of the device during a time.
+func (x *trial) measureAfter(d time.Duration, send func()) (rates map[ownFlow]float64, last map[ownFlow]*seen) {
+	x.repeatLate(d/5, func() {
+		send()
+		begin := x.rig.now()
+		x.receiveFor(d)
+		rates, last = map[ownFlow]float64{}, map[ownFlow]*seen{}
+		for _, n := range x.ownPackets(begin) {
+			rates[n.ownFlow()] += float64(len(n.frame)) / d.Seconds()
+			last[n.ownFlow()] = n
+		}
+	})
 	return rates, last
 }
 
@@ -338,8 +346,7 @@ func (x *trial) goesOn(f ownFlow) bool {
 func (x *trial) rateAfter(f ownFlow, m *notice, before float64) float64 {
 	lowest := before
 	for range 3 {
-		x.deliver(m)
-		rates, _ := x.measure(x.window() / 2)
+		rates, _ := x.measureAfter(x.window()/2, func() { x.deliver(m) })
 		lowest = min(lowest, rates[f])
 	}
 	x.rates = append(x.rates, rateRow{x.c.expected, before, lowest})
@@ -438,11 +445,12 @@ func bothSignals(x *trial) outcome {
 	if o != nil {
 		return *o
 	}
-	x.deliver(m)
-	if c := cnpOf(x, m.about); c != nil {
-		x.deliver(c)
-	}
-	after, _ := x.measure(x.window())
+	after, _ := x.measureAfter(x.window(), func() {
+		x.deliver(m)
+		if c := cnpOf(x, m.about); c != nil {
+			x.deliver(c)
+		}
+	})
 	x.rates = append(x.rates, rateRow{x.c.expected, rates[f], after[f]})
 	if after[f] < 0.02*rates[f] {
 		return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after[f], rates[f])
@@ -521,22 +529,33 @@ func ownData(f func(n *seen) string) func(x *trial) outcome {
 	}
 }
 
-// gapAfter sends a notice, and returns the longest time between two packets of a flow in the time after it. The gap may
-// begin with the notice, and end with the measurement.
+// gapAfter sends a notice, if it is not nil, and returns the longest time between two packets of a flow in the time
+// after it. The gap may begin with the notice, and end with the measurement.
 func (x *trial) gapAfter(f ownFlow, m *notice, d time.Duration) time.Duration {
-	begin := x.rig.now()
-	if m != nil {
-		x.deliver(m)
-	}
-	x.receiveFor(d)
-	last, longest := begin, time.Duration(0)
-	for _, n := range x.ownPackets(begin) {
-		if n.ownFlow() == f {
-			longest = max(longest, n.at.Sub(last))
-			last = n.at
+	return x.gapAfterSending(f, d, func() {
+		if m != nil {
+			x.deliver(m)
 		}
-	}
-	return max(longest, x.rig.now().Sub(last))
+	})
+}
+
+// gapAfterSending is gapAfter with a function that sends. The gap begins after it.
+func (x *trial) gapAfterSending(f ownFlow, d time.Duration, send func()) (longest time.Duration) {
+	x.repeatLate(stopTime/6, func() {
+		send()
+		begin := x.rig.now()
+		x.receiveFor(d)
+		last := begin
+		longest = 0
+		for _, n := range x.ownPackets(begin) {
+			if n.ownFlow() == f {
+				longest = max(longest, n.at.Sub(last))
+				last = n.at
+			}
+		}
+		longest = max(longest, x.rig.now().Sub(last))
+	})
+	return longest
 }
 
 // stopped is the body of cases about stops: it measures the usual gap, and the gap after a notice.
@@ -653,10 +672,11 @@ func resumesEarly(x *trial) outcome {
 	resume.payload = ppfcAfterBTH(m.about.dst, 1, 1, 0)
 	early := time.Hour
 	for try := 0; try < tries && early > stopTime/2; try++ {
-		x.deliver(m)
-		x.wait(stopTime/6, func() bool { return false })
-		x.deliver(&resume)
-		early = x.gapAfter(f, nil, 200*time.Millisecond)
+		early = x.gapAfterSending(f, 200*time.Millisecond, func() {
+			x.deliver(m)
+			x.wait(stopTime/6, func() bool { return false })
+			x.deliver(&resume)
+		})
 	}
 	if early > stopTime/2 {
 		return failed(nil, fmt.Sprintf("packets soon after the resume, %v after the stop", stopTime/6),
