@@ -178,7 +178,8 @@ func TestBusy(t *testing.T) {
 func TestLateness(t *testing.T) {
 	var l lateness
 	begin := time.Unix(1_800_000_000, 0)
-	l.list = []delay{{begin.Add(time.Second), 70 * time.Millisecond}, {begin.Add(2 * time.Second), 30 * time.Millisecond}}
+	l.list = []delay{{begin.Add(time.Second), 70 * time.Millisecond},
+		{begin.Add(2 * time.Second), 30 * time.Millisecond}}
 	require.Equal(t, 70*time.Millisecond, l.since(begin))
 	require.Equal(t, 30*time.Millisecond, l.since(begin.Add(time.Second)))
 	require.Zero(t, l.since(begin.Add(3*time.Second)))

@@ -1147,7 +1147,8 @@ func TestPlantedFaults(t *testing.T) {
 				failing := f.run(t)
 				require.Contains(t, failing, f.caught)
 				others := slices.DeleteFunc(slices.Clone(failing), func(id string) bool { return id == f.caught })
-				rows[i] = fmt.Sprintf("| %s | %s | %s | %s |\n", f.subject, f.name, f.caught, strings.Join(others, ", "))
+				rows[i] = fmt.Sprintf("| %s | %s | %s | %s |\n", f.subject, f.name, f.caught,
+					strings.Join(others, ", "))
 			})
 		}
 	})
@@ -1176,7 +1177,8 @@ func (f *planted) cases() (ids []string) {
 	}
 	document := strings.NewReplacer("B", "F") // rows about both are one table
 	for _, c := range roleInfos[f.subject].cases() {
-		if document.Replace(c.id[:1]) == document.Replace(f.caught[:1]) || slices.Contains(strings.Fields(f.related), c.id) {
+		if document.Replace(c.id[:1]) == document.Replace(f.caught[:1]) ||
+			slices.Contains(strings.Fields(f.related), c.id) {
 			ids = append(ids, c.id)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A lateness measures how late the machine of the tester runs programs: a goroutine that sleeps wakes up late by that
-// time. A device on the same machine, and the tester itself, are as late.
+// A lateness measures the delay with which the machine of the tester runs programs: that of a goroutine that sleeps and
+// wakes up late. A device on the same machine, and the tester itself, are as late.
 type lateness struct {
 	mu   sync.Mutex
 	list []delay // those of the last minute
@@ -59,8 +59,8 @@ func (x *trial) repeatLate(tolerated time.Duration, measure func()) {
 		case late <= tolerated || x.isOver():
 			return
 		case try == tries:
-			x.keepError("time", fmt.Errorf("the tester's machine is busy: a program ran %v late in each of %d measurements",
-				late, tries))
+			x.keepError("time", fmt.Errorf(
+				"the tester's machine is busy: a program ran %v late in each of %d measurements", late, tries))
 			return
 		}
 	}

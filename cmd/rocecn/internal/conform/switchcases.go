@@ -295,7 +295,7 @@ func arrivesWith(k kind, streams func(x *trial) []*stream, f func(n *seen) bool)
 func otherPorts(x *trial) outcome {
 	all := plain(x)
 	for i, s := range all {
-		if s.srcPort = uint16(1 + i); i >= len(all)/2 {
+		if s.srcPort = uint16(1201 + i); i >= len(all)/2 {
 			s.dstPort, s.opcode, s.headers = portRoCE+1, 0x0A, make([]byte, 16)
 		}
 	}
