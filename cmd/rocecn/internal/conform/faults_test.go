@@ -1169,8 +1169,8 @@ func TestPlantedFaults(t *testing.T) {
 	require.Equal(t, matrix, text[begin:end], "run go test ./cmd/rocecn/internal/conform -run Planted -matrix")
 }
 
-// cases returns the cases that run: with -matrix all of the role, otherwise those that the fault concerns and all of the
-// same document.
+// cases returns the cases that run: with -matrix all of the role, otherwise those that the fault concerns and all of
+// the same document.
 func (f *planted) cases() (ids []string) {
 	if f.only != "" || *printMatrix {
 		return strings.Fields(f.only)
