@@ -8,33 +8,33 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// Thresholds of the comparison with neighbors. A sender that obeys slows down visibly after half of
+// Thresholds of the comparison with neighbours. A sender that obeys slows down visibly after half of
 // its CNPs at least, so five CNPs without any have a probability of 3 %, and with less than a fifth
 // of many of them it is smaller.
 const (
-	minJudged   = 5   // judged CNPs of the flow and of its neighbors
+	minJudged   = 5   // judged CNPs of the flow and of its neighbours
 	mostSlowed  = 0.2 // share of CNPs after which the flow slowed down
-	leastSlowed = 0.6 // the same for its neighbors
-	rateSpared  = 1.2 // rate of the flow, compared with the mean rate of its neighbors after CNPs
+	leastSlowed = 0.6 // the same for its neighbours
+	rateSpared  = 1.2 // rate of the flow, compared with the mean rate of its neighbours after CNPs
 
 	// Thresholds of the comparison of rates: senders that obey the same CNPs approach the same rate.
 	minCompared = 32                   // judged CNPs of the flow
 	minTogether = 5 * time.Millisecond // time from the first of them to the last
 	leastKept   = 0.9                  // mean rate after CNPs, compared with that before them
-	mostKept    = 0.6                  // the same for neighbors, compared with their highest rate
-	rateAbove   = 2                    // rate of the flow, compared with the fastest neighbor
+	mostKept    = 0.6                  // the same for neighbours, compared with their highest rate
+	rateAbove   = 2                    // rate of the flow, compared with the fastest neighbour
 )
 
 // findCNPUnheeded finds senders that do not slow down after CNPs.
 //
 // Evidence: a long run of CNPs in quick succession, with the same rate at its end as at its beginning
-// (see [flows.Control]); or fewer CNPs, after which neighbors at the same receiver slowed down and
-// this one did not, although it is faster than they are; or as many CNPs in the same time as neighbors that
+// (see [flows.Control]); or fewer CNPs, after which neighbours at the same receiver slowed down and
+// this one did not, although it is faster than they are; or as many CNPs in the same time as neighbours that
 // came down from a higher rate, and twice the rate of the fastest of them.
 //
 // CNPs may be lost between the capture point and the sender, so the sender is named only if it slows
 // down after CNPs about other flows: then CNPs reach it. A flow that sends less than its limit does
-// not slow down visibly; such flows are slower than their neighbors. A queue that is still draining
+// not slow down visibly; such flows are slower than their neighbours. A queue that is still draining
 // hides a lower rate for at most 10 ms.
 func findCNPUnheeded(v *view) {
 	v.addUnheeded(func(f *flows.Flow) bool { return f.Evidence.Control.Unheeded.Count > 0 },
@@ -42,14 +42,14 @@ func findCNPUnheeded(v *view) {
 			c := &f.Evidence.Control
 			return c.Unheeded, c.Rate
 		}, "")
-	neighbors := map[*flows.Flow]bool{}
+	neighbours := map[*flows.Flow]bool{}
 	for _, g := range v.to {
 		for _, f := range g.flows {
-			neighbors[f] = isUnheededBeside(f, g.flows) || isFasterBeside(f, g.flows)
+			neighbours[f] = isUnheededBeside(f, g.flows) || isFasterBeside(f, g.flows)
 		}
 	}
 	v.addUnheeded(func(f *flows.Flow) bool {
-		return neighbors[f] && !v.hasCause(f, CauseCNPUnheeded)
+		return neighbours[f] && !v.hasCause(f, CauseCNPUnheeded)
 	}, func(f *flows.Flow) (flows.Sign, float64) {
 		return cnpSign(f), f.Evidence.Control.After
 	}, " Other senders to the same receiver slowed down after their CNPs.")
@@ -60,7 +60,7 @@ func cnpSign(f *flows.Flow) flows.Sign {
 	return sumSigns([]*flows.Flow{f}, flows.SignCNP, flows.SignNotification)
 }
 
-// isUnheededBeside reports whether a flow did not slow down while its neighbors, the flows of other
+// isUnheededBeside reports whether a flow did not slow down while its neighbours, the flows of other
 // sources to the same receiver, did.
 func isUnheededBeside(f *flows.Flow, all []*flows.Flow) bool {
 	own := &f.Evidence.Control
@@ -84,7 +84,7 @@ func isUnheededBeside(f *flows.Flow, all []*flows.Flow) bool {
 		own.After*float64(judged) >= rateSpared*after
 }
 
-// isFasterBeside reports whether a flow kept a rate of more than twice that of its neighbors, the flows of other
+// isFasterBeside reports whether a flow kept a rate of more than twice that of its neighbours, the flows of other
 // sources to the same receiver, although it had at least as many CNPs in the same time, and at least two of
 // these sources came down from a higher rate.
 func isFasterBeside(f *flows.Flow, all []*flows.Flow) bool {

@@ -51,7 +51,7 @@ func TestRatesThatFallExcludeMissingCNPs(t *testing.T) {
 	}
 }
 
-// A sender that does not slow down while its neighbors do is a suspect, and the party if it slows down
+// A sender that does not slow down while its neighbours do is a suspect, and the party if it slows down
 // after CNPs about other flows.
 func TestUnheededByComparison(t *testing.T) {
 	of := func(src byte, judged, slowed uint64, after float64) flows.Flow {
@@ -60,9 +60,9 @@ func TestUnheededByComparison(t *testing.T) {
 		f.Evidence.Control = flows.Control{Judged: judged, Slowed: slowed, Before: after, After: after}
 		return f
 	}
-	neighbors := []flows.Flow{of(3, 6, 6, 3e9), of(4, 7, 6, 3e9)}
+	neighbours := []flows.Flow{of(3, 6, 6, 3e9), of(4, 7, 6, 3e9)}
 	explain := func(more ...flows.Flow) string {
-		for _, v := range explainFlows(append(more, neighbors...)...) {
+		for _, v := range explainFlows(append(more, neighbours...)...) {
 			if v.Cause == triage.CauseCNPUnheeded {
 				return causesOf([]triage.Verdict{v})[0]
 			}
@@ -78,7 +78,7 @@ func TestUnheededByComparison(t *testing.T) {
 	require.Equal(t, "CNP unheeded 10.0.0.2", explain(of(2, 9, 0, 8e9), other))
 }
 
-// A sender that keeps twice the rate of its neighbors under the same CNPs is a suspect.
+// A sender that keeps twice the rate of its neighbours under the same CNPs is a suspect.
 func TestUnheededByRate(t *testing.T) {
 	of := func(src byte, cnps uint64, before, after, fastest float64) flows.Flow {
 		f := flowOf(src, 26, 1000)
@@ -89,21 +89,21 @@ func TestUnheededByRate(t *testing.T) {
 	}
 	slow := of(3, 60, 1.4e9, 1.3e9, 6e9)
 	for _, row := range []struct {
-		name      string
-		flow      flows.Flow
-		neighbors []flows.Flow
-		want      bool
+		name       string
+		flow       flows.Flow
+		neighbours []flows.Flow
+		want       bool
 	}{
 		{"unheeded", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, true},
-		{"a single neighbor", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow}, false},
+		{"a single neighbour", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow}, false},
 		{"fewer CNPs", of(2, 50, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, false},
 		{"it slows down", of(2, 90, 5.7e9, 4.9e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, false},
-		{"a fast neighbor", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 3e9, 2.9e9, 6e9)}, false},
-		{"neighbors with little to send", of(2, 90, 5.7e9, 5.4e9, 9e9),
+		{"a fast neighbour", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 3e9, 2.9e9, 6e9)}, false},
+		{"neighbours with little to send", of(2, 90, 5.7e9, 5.4e9, 9e9),
 			[]flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 1.2e9)}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := causesOf(explainFlows(append(row.neighbors, row.flow)...))
+			got := causesOf(explainFlows(append(row.neighbours, row.flow)...))
 			require.Equal(t, row.want, slices.Contains(got, "CNP unheeded ?10.0.0.2"), "%v", got)
 		})
 	}

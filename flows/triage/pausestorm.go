@@ -43,7 +43,7 @@ func (s *storm) isEndless(end time.Time) bool {
 // A pause of at least 20 ms without an interruption and without an XON until the end of the capture is an
 // endless pause.
 //
-// A paused switch pauses its neighbors, so the address is named only if it is that of a host that
+// A paused switch pauses its neighbours, so the address is named only if it is that of a host that
 // sends: the source of the flows of one address. If several addresses pause like that, all are
 // suspects, because the first one in the capture may have been paused by another before. PFC stays on
 // its link, so its absence from a capture proves nothing.
