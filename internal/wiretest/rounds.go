@@ -1,6 +1,9 @@
 package wiretest
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // Rounds returns the number of repetitions of a test with random inputs: n, or a tenth of that in a
 // short run, which is for use after a whole run, on another machine or under the race detector.
@@ -10,6 +13,9 @@ func Rounds(n int) int {
 	}
 	return n
 }
+
+// Long reports whether tests run with all their inputs, as in the nightly run: with ROCECN_LONG=1 in the environment.
+func Long() bool { return os.Getenv("ROCECN_LONG") != "" }
 
 // Once skips a test in a short run: a test that reads the repository, which is the same on every
 // machine, or a slow test with a result that other tests check as well.
