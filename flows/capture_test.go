@@ -43,29 +43,30 @@ func (s *simulation) runJumped(from int, by time.Duration) *Table {
 // runSteps is run with a clock that jumps before these frames; frame 0 is none.
 func (s *simulation) runSteps(steps ...ClockStep) *Table {
 	table := New(Config{Seed: 1})
-	frame := 0
-	for i, p := range s.packetsOf() {
-		if s.captured == nil || s.captured(i) {
-			now := time.Unix(1e9, int64(i+1)*1000)
-			frame++
-			for _, step := range steps {
-				if step.Frame > 0 && uint64(frame) >= step.Frame {
-					now = now.Add(step.By)
-				}
-			}
-			table.Observe(&p, uint64(frame), now)
+	sent, frame := 0, 0
+	s.send(func(p *Packet) {
+		sent++
+		if s.captured != nil && !s.captured(sent-1) {
+			return
 		}
-	}
+		now := time.Unix(1e9, int64(sent)*1000)
+		frame++
+		for _, step := range steps {
+			if step.Frame > 0 && uint64(frame) >= step.Frame {
+				now = now.Add(step.By)
+			}
+		}
+		table.Observe(p, uint64(frame), now)
+	})
 	return table
 }
 
-// packetsOf returns all packets.
-func (s *simulation) packetsOf() (all []Packet) {
+// send calls observe with each packet.
+func (s *simulation) send(observe func(*Packet)) {
 	next := make([]uint32, s.connections)
 	for i := range next {
 		next[i] = s.Uint32N(1 << 24)
 	}
-	observe := func(p Packet) { all = append(all, p) }
 	keys := func(i int) (forth, back key) {
 		k := key{Src: mappedPrefix, Dst: mappedPrefix, QP: 0x200000 + uint32(i) | overIPv4}
 		k.Src[12], k.Dst[12], k.Src[15], k.Dst[15] = 10, 10, byte(i), 255
@@ -94,17 +95,17 @@ func (s *simulation) packetsOf() (all []Packet) {
 			p.pkt.AckReq = at == message-1
 			lost := s.Float64() < s.before
 			if !lost {
-				observe(p)
+				observe(&p)
 				lost = s.Float64() < s.loss
 			}
 			if lost { // the receiver sees the next packet, and asks for this one
 				p.pkt.PSN = bth.AddPSN(psn, 1)
 				p.pkt.AckReq = false
-				observe(p)
+				observe(&p)
 				if !s.oneWay {
 					nak := Packet{kind: answerKind}
 					nak.pkt.Flow, nak.pkt.PSN, nak.pkt.Opcode, nak.pkt.Syndrome = back, psn, bth.RCAcknowledge, 0x60
-					observe(nak)
+					observe(&nak)
 				}
 				at--
 			}
@@ -114,10 +115,9 @@ func (s *simulation) packetsOf() (all []Packet) {
 			ack := Packet{kind: answerKind}
 			ack.pkt.Flow, ack.pkt.PSN, ack.pkt.Opcode, ack.pkt.Syndrome = back, bth.AddPSN(next[i], bth.MaxPSN),
 				bth.RCAcknowledge, 0x1F
-			observe(ack)
+			observe(&ack)
 		}
 	}
-	return all
 }
 
 // The error rates in docs/flows.md: sampled captures are recognized with their rate, others are never
@@ -152,7 +152,7 @@ func TestSamplingErrors(t *testing.T) {
 		}, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rounds, wrong := wiretest.Rounds(50), 0
+			rounds, wrong := wiretest.Rounds(20), 0
 			for seed := range uint64(rounds) {
 				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 7)), packets: 4000}
 				s.connections = 1 + s.IntN(32)
@@ -336,7 +336,7 @@ func TestClockSteps(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Second, -time.Hour, 5 * time.Second, 1500 * time.Millisecond} {
 		t.Run(by.String(), func(t *testing.T) {
 			missed := 0
-			rounds := wiretest.Rounds(50)
+			rounds := wiretest.Rounds(20)
 			for seed := range uint64(rounds) {
 				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 9)), packets: 2000, connections: 4}
 				plain := s.run()
@@ -495,7 +495,7 @@ func TestTwoClockSteps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			missed := 0
-			rounds := wiretest.Rounds(40)
+			rounds := wiretest.Rounds(20)
 			for seed := range uint64(rounds) {
 				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 9)), packets: 2000, connections: 4}
 				plain := s.run().Snapshot()
