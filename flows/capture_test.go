@@ -370,13 +370,15 @@ func TestClockStepsNeedValidPackets(t *testing.T) {
 	of := func(wrong bool) []ClockStep {
 		s := &simulation{Rand: rand.New(rand.NewPCG(1, 9)), packets: 300, connections: 4}
 		table := New(Config{Seed: 1})
-		for i, p := range s.packetsOf() {
-			now := time.Unix(1e9, int64(i)*1000)
-			if i >= 203 {
+		var frame uint64
+		s.send(func(p *Packet) {
+			now := time.Unix(1e9, int64(frame)*1000)
+			if frame >= 203 {
 				now, p.icrcWrong = now.Add(time.Hour), wrong
 			}
-			table.Observe(&p, uint64(i+1), now)
-		}
+			frame++
+			table.Observe(p, frame, now)
+		})
 		return table.Snapshot().Capture.ClockSteps
 	}
 	require.Len(t, of(false), 1)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -20,6 +21,12 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
+
+// TestMain collects garbage rarely, as the tests make tens of thousands of maps.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	m.Run()
+}
 
 func TestCM(t *testing.T) {
 	c := live()

@@ -163,7 +163,7 @@ func TestRealHosts(t *testing.T) {
 // queue pairs, and guesses PSNs and communication ids. No answer is wrong for any forged packets.
 // With single ones the senders of 99 % of the requests stay known, and of 95 % with the three packets
 // that name a victim's queue pair. Whole conversations, answers included, may keep a flow unknown: they
-// are sent ten for each real packet. Only a long run sends a million to each host, another one to every fifth host, and
+// are sent ten for each real packet. Only a long run sends a million to each host, another one to every seventh host, and
 // a short one to none.
 func TestRealHostsUnderAttack(t *testing.T) {
 	wiretest.Alone(t)
@@ -182,7 +182,7 @@ func TestRealHostsUnderAttack(t *testing.T) {
 				{"complete connections as well, against connections in use", 9, 10, true, 0},
 				{"complete connections as well", 9, 10, false, 0},
 			} {
-				if x.each == 0 && (testing.Short() || i%5 > 0 && !wiretest.Long()) {
+				if x.each == 0 && (testing.Short() || i%7 > 0 && !wiretest.Long()) {
 					continue
 				}
 				t.Run(x.what, func(t *testing.T) {

@@ -298,10 +298,10 @@ func (o *outcome) lost(without *outcome) (most int) {
 
 // All kinds of forged packets, and all pairs of kinds, at all moments of all scenarios: each forged packet costs at
 // most three answers of the map, and no answer is wrong. Only a long run tries each pair at each moment of each
-// scenario; another one tries it at a third of them, or a tenth in a short run.
+// scenario; another one tries it at a fifth of them, or a tenth in a short run.
 func TestForgedOneOrTwo(t *testing.T) {
 	all := forgeries()
-	every := 3
+	every := 5
 	switch {
 	case wiretest.Long():
 		every = 1
@@ -353,7 +353,7 @@ func TestForgedAtRandomPackets(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := p.simulate()
 			without := s.play()
-			for range wiretest.Rounds(600) {
+			for range wiretest.Rounds(300) {
 				var steps []step
 				name := ""
 				for range 2 + r.IntN(5) {

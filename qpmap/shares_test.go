@@ -49,19 +49,40 @@ func (f *flood) send(m *qpmap.Map, n int, now time.Time) {
 			A: f.address(f.n), B: netip.MustParseAddr("2001:db8:bad:2::2"), a: 1<<20 + f.n, b: 1<<21 + f.n, mtu: 3,
 			psnA: f.random.Uint32N(1 << 24), psnB: f.random.Uint32N(1 << 24), commA: f.n, commB: ^f.n,
 		}
-		datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 1)
-		datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
-		packets := [...][]rocev2.Packet{
-			{c.req(), c.rep()}, {c.req(), c.rep(), c.request(0)},
-			{c.request(0), c.ack(0), c.request(1), c.ack(1), c.request(2), c.ack(2), c.request(3), c.ack(3)},
-			{c.request(0), c.ack(0), c.request(1), c.ack(1)}, {c.request(0)}, {c.req()}, {datagram},
-		}[f.kind]
+		packets := f.packetsOf(&c)
 		for i := range packets {
 			m.Observe(&packets[i], f.domain, now)
 		}
 		sent += len(packets)
 		f.packets += len(packets)
 	}
+}
+
+// packetsOf returns the packets of the flood about one connection.
+func (f *flood) packetsOf(c *connection) []rocev2.Packet {
+	answered := func(n uint32) (packets []rocev2.Packet) {
+		for i := range n {
+			packets = append(packets, c.request(i), c.ack(i))
+		}
+		return packets
+	}
+	switch f.kind {
+	case floodExchanges:
+		return []rocev2.Packet{c.req(), c.rep()}
+	case floodBegun:
+		return []rocev2.Packet{c.req(), c.rep(), c.request(0)}
+	case floodAnswered:
+		return answered(4)
+	case floodUnfinished:
+		return answered(2)
+	case floodRequests:
+		return []rocev2.Packet{c.request(0)}
+	case floodREQs:
+		return []rocev2.Packet{c.req()}
+	}
+	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 1)
+	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
+	return []rocev2.Packet{datagram}
 }
 
 // honest returns connection number n of a domain without forged packets.
