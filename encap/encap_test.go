@@ -251,11 +251,16 @@ func FuzzAppend(f *testing.F) {
 // source addresses, right lengths and checksums, and the packet inside.
 func TestTshark(t *testing.T) {
 	inner := roce(t)
-	plain := wiretest.Tshark(t, slices.Concat(ethernet[:12], []byte{0x86, 0xDD}, inner))[0]
+	link := slices.Concat(ethernet[:12], []byte{0x86, 0xDD})
+	frames := [][]byte{slices.Concat(link, inner)}
 	for _, tunnel := range tunnels() {
+		frames = append(frames, wiretest.Must(tunnel.Append(slices.Clone(link), inner, 0xBEEF5))(t))
+	}
+	rows := wiretest.Tshark(t, frames...)
+	plain := rows[0]
+	for i, tunnel := range tunnels() {
 		t.Run(fmt.Sprintf("%T", tunnel), func(t *testing.T) {
-			out := wiretest.Must(tunnel.Append(slices.Concat(ethernet[:12], []byte{0x86, 0xDD}), inner, 0xBEEF5))(t)
-			row := wiretest.Tshark(t, out)[0]
+			row := rows[1+i]
 			require.EqualValues(t, 0xBEEF5, row.Uint("ipv6.flow"))
 			require.Equal(t, pe.String(), row.Get("ipv6.src"))
 			require.Equal(t, plain.Get("ipv6.src"), row.All("ipv6.src")[1])

@@ -220,24 +220,34 @@ func tcpdumpSelects(t *testing.T, tcpdump string, in []byte, expression string) 
 func TestTCPDumpCaptures(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	total := make([]int, len(captures))
+	type packet struct {
+		wiretest.Packet
+		name string
+	}
+	var packets []packet
+	var in bytes.Buffer
+	w := wiretest.Must(capture.NewWriter(&in, capture.Ethernet, time.Microsecond))(t)
+	at := func(i int) time.Time { return time.Unix(int64(i), 0).UTC() }
 	for _, name := range wiretest.Captures(t, "*.pcap") {
-		file := wiretest.Must(os.ReadFile(wiretest.Path(t, name)))(t)
-		packets := wiretest.Capture(t, name)
-		for i, c := range captures {
-			expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)
-			program, err := c.Program(rocev2.LinkEthernet)
-			vm := machine(t, program, err)
-			selected := tcpdumpSelects(t, tcpdump, file, expression)
-			for _, p := range packets {
-				verdict := wiretest.Must(vm.Run(p.Data))(t)
-				require.Equal(t, verdict != 0, selected[p.Time], "%s %d, %+v", name, p.Number, c)
-				want, known := c.wanted(p.Data, rocev2.DecodeOptions{AllowTruncated: len(p.Data) < p.OrigLen})
-				if known {
-					require.Equal(t, want, verdict != 0, "%s %d, %+v", name, p.Number, c)
-				}
-				if verdict != 0 {
-					total[i]++
-				}
+		for _, p := range wiretest.Capture(t, name) {
+			require.NoError(t, w.Write(&capture.Record{Data: p.Data, OrigLen: uint32(p.OrigLen), Time: at(len(packets))}))
+			packets = append(packets, packet{p, name})
+		}
+	}
+	for i, c := range captures {
+		expression := wiretest.Must(c.Expression(rocev2.LinkEthernet))(t)
+		program, err := c.Program(rocev2.LinkEthernet)
+		vm := machine(t, program, err)
+		selected := tcpdumpSelects(t, tcpdump, in.Bytes(), expression)
+		for n, p := range packets {
+			verdict := wiretest.Must(vm.Run(p.Data))(t)
+			require.Equal(t, verdict != 0, selected[at(n)], "%s %d, %+v", p.name, p.Number, c)
+			want, known := c.wanted(p.Data, rocev2.DecodeOptions{AllowTruncated: len(p.Data) < p.OrigLen})
+			if known {
+				require.Equal(t, want, verdict != 0, "%s %d, %+v", p.name, p.Number, c)
+			}
+			if verdict != 0 {
+				total[i]++
 			}
 		}
 	}

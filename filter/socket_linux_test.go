@@ -16,7 +16,7 @@ import (
 )
 
 // TestSocketRunsProgram attaches the programs of a border to a socket. On
-// 20,000 frames in their domain the kernel, the virtual machine of x/net and
+// 4,000 frames in their domain the kernel, the virtual machine of x/net and
 // Match agree.
 func TestSocketRunsProgram(t *testing.T) {
 	for link := range links {
@@ -28,7 +28,7 @@ func TestSocketRunsProgram(t *testing.T) {
 			program, err := r.Program(link)
 			vm, socket := machine(t, program, err), newFiltered(t, program)
 			random := wiretest.NewFrames(uint64(i)<<8 | uint64(link))
-			for inside := 0; inside < wiretest.Rounds(20_000); {
+			for inside := 0; inside < wiretest.Rounds(4000); {
 				frame := frameOf(random, link, random.IntN(3))
 				if len(frame) == 0 {
 					continue // no datagram of a socket

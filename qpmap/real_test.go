@@ -163,8 +163,8 @@ func TestRealHosts(t *testing.T) {
 // queue pairs, and guesses PSNs and communication ids. No answer is wrong for any forged packets.
 // With single ones the senders of 99 % of the requests stay known, and of 95 % with the three packets
 // that name a victim's queue pair. Whole conversations, answers included, may keep a flow unknown: they
-// are sent ten for each real packet. Only a long run sends a million to each host, another one to every seventh host, and
-// a short one to none.
+// are sent ten for each real packet. Only a long run sends a million to each host, another one to every
+// seventh host, and a short one to none.
 func TestRealHostsUnderAttack(t *testing.T) {
 	wiretest.Alone(t)
 	const million = 1_000_000
