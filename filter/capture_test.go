@@ -230,7 +230,8 @@ func TestTCPDumpCaptures(t *testing.T) {
 	at := func(i int) time.Time { return time.Unix(int64(i), 0).UTC() }
 	for _, name := range wiretest.Captures(t, "*.pcap") {
 		for _, p := range wiretest.Capture(t, name) {
-			require.NoError(t, w.Write(&capture.Record{Data: p.Data, OrigLen: uint32(p.OrigLen), Time: at(len(packets))}))
+			record := capture.Record{Data: p.Data, OrigLen: uint32(p.OrigLen), Time: at(len(packets))}
+			require.NoError(t, w.Write(&record))
 			packets = append(packets, packet{p, name})
 		}
 	}

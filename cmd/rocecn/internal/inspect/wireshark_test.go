@@ -29,12 +29,11 @@ import (
 
 // The Wireshark plugin shows the values of the JSON lines, in every capture.
 func TestWiresharkPluginAgrees(t *testing.T) {
-	kinds := map[string]int{}
+	var files []string
 	for _, name := range wiretest.Captures(t, "*.pcap") {
-		for kind, n := range pluginAgrees(t, wiretest.Path(t, name)) {
-			kinds[kind] += n
-		}
+		files = append(files, wiretest.Path(t, name))
 	}
+	kinds := pluginAgrees(t, files...)
 	for _, kind := range []string{"data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "unknown_option", "error"} {
 		require.NotZero(t, kinds[kind], kind)
 	}
@@ -183,22 +182,21 @@ func TestWiresharkPluginJSON(t *testing.T) {
 	script := wiretest.Path(t, "..", "wireshark", "rocecn.lua")
 	dir := t.TempDir()
 	levels := map[string]int{}
-	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "tour.pcap"} {
-		cmd := exec.Command(wiretest.Tool(t, "tshark"), "-n", "-r", wiretest.Path(t, name), "-X", "lua_script:"+script,
-			"-T", "json")
-		cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		keysOf(t, json.NewDecoder(bytes.NewReader(out)), func(key string, times, depth int) {
-			if key == "rocecn" || strings.HasPrefix(key, "rocecn.") {
-				require.True(t, times == 1 || key == "rocecn.ioam.node", "%s: %d times %s", name, times, key)
-				levels[key]++
-			}
-			if key == "rocecn" {
-				require.Equal(t, 4, depth, name) // [ { "_source": { "layers": { "rocecn"
-			}
-		})
-	}
+	file := merged(t, []string{wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"),
+		wiretest.Path(t, "tour.pcap")})
+	cmd := exec.Command(wiretest.Tool(t, "tshark"), "-n", "-r", file, "-X", "lua_script:"+script, "-T", "json")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	keysOf(t, json.NewDecoder(bytes.NewReader(out)), func(key string, times, depth int) {
+		if key == "rocecn" || strings.HasPrefix(key, "rocecn.") {
+			require.True(t, times == 1 || key == "rocecn.ioam.node", "%d times %s", times, key)
+			levels[key]++
+		}
+		if key == "rocecn" {
+			require.Equal(t, 4, depth) // [ { "_source": { "layers": { "rocecn"
+		}
+	})
 	for _, key := range []string{"rocecn", "rocecn.bth", "rocecn.fastcnp", "rocecn.ioam", "rocecn.ioam.node",
 		"rocecn.ppfc", "rocecn.fcn", "rocecn.proxy", "rocecn.proxy.invoking"} {
 		require.NotZero(t, levels[key], key)
@@ -234,16 +232,26 @@ func keysOf(t *testing.T, d *json.Decoder, report func(key string, times, depth 
 	value(0)
 }
 
-// pluginAgrees compares plugin and JSON lines, and returns the number of packets of each kind.
-func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
+// pluginAgrees compares plugin and JSON lines, and returns the number of packets of each kind. Tshark reads all files as
+// one, as it takes longer to start than to read them.
+func pluginAgrees(t *testing.T, files ...string) (kinds map[string]int) {
 	t.Helper()
-	out, _, status := inspect(nil, "-json", path)
-	require.Zero(t, status)
-	want := slices.Collect(strings.Lines(out))
-	got := plugin(t, path)
+	var want []string
+	in := map[int]string{} // file that begins with a frame
+	for _, file := range files {
+		out, _, status := inspect(nil, "-json", file)
+		require.Zero(t, status)
+		in[len(want)] = file
+		want = slices.AppendSeq(want, strings.Lines(out))
+	}
+	got := plugin(t, merged(t, files))
 	require.Len(t, got, len(want))
 	kinds = map[string]int{}
+	file, first := "", 0
 	for i, line := range want {
+		if name := in[i]; name != "" {
+			file, first = filepath.Base(name), i
+		}
 		fields := fieldsOf(t, line)
 		if all := fields["kind"]; all != nil {
 			kinds[all[0]]++
@@ -253,9 +261,18 @@ func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
 			}
 		}
 		delete(got[i], "deviation")
-		require.Equal(t, fields, got[i], "%s, frame %d\n%s", filepath.Base(path), i+1, line)
+		require.Equal(t, fields, got[i], "%s, frame %d\n%s", file, i-first+1, line)
 	}
 	return kinds
+}
+
+// merged returns a file with the frames of one file after those of another.
+func merged(t *testing.T, files []string) string {
+	t.Helper()
+	all := filepath.Join(t.TempDir(), "all.pcapng")
+	args := append([]string{"-a", "-w", all}, files...)
+	require.NoError(t, exec.Command(wiretest.Tool(t, "mergecap"), args...).Run())
+	return all
 }
 
 // pluginOnly are fields of the plugin that the JSON lines omit.
