@@ -483,7 +483,7 @@ func TestFloodOfFlows(t *testing.T) {
 	for i := range live {
 		live[i] = label(uint32(i), 0)
 	}
-	flood := wiretest.Rounds(1_000_000) // in ten seconds; in a short run, in one
+	flood := wiretest.Rounds(300_000) // in three seconds; in a short run, in 300 ms
 	for i := range flood {
 		at := time.Duration(i) * 10 * time.Microsecond
 		label(1000+uint32(i), at)
@@ -495,7 +495,7 @@ func TestFloodOfFlows(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, pe.Len(), 1000)
-	require.Zero(t, testing.AllocsPerRun(1000, func() { label(1<<20, 10*time.Second) }))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { label(1<<20, time.Duration(flood)*10*time.Microsecond) }))
 	require.Greater(t, pe.refused(node.ReasonTableFull), uint64(flood)*98/100)
 }
 
@@ -613,11 +613,11 @@ func packetOf(k rocev2.FlowKey) *rocev2.Packet {
 	return p
 }
 
-// After any million of opens, closes and steps of time, the label of a flow is
+// After any opens, closes and steps of time, the label of a flow is
 // one that no other live flow has and none had within the quarantine; a live flow
 // keeps its label; a flow is refused only where all flows are live and its domain has no fewer
 // than the other, or all labels taken; and the table and its labels have the memory that they began with.
-func TestMillionRandomSteps(t *testing.T) {
+func TestRandomSteps(t *testing.T) {
 	for _, row := range []struct {
 		name       string
 		flows      int // that exist
@@ -651,7 +651,7 @@ func TestMillionRandomSteps(t *testing.T) {
 					DestQP: uint32(i % 2)})
 			}
 			now, full, opened := start, 0, 0
-			for range wiretest.Rounds(250_000) { // four cases: a million
+			for range wiretest.Rounds(50_000) {
 				now = now.Add(time.Duration(random.Int64N(int64(row.step))))
 				if random.IntN(200) == 0 {
 					now = now.Add(time.Duration(random.Int64N(int64(2 * row.idle))))
@@ -709,9 +709,13 @@ func TestMillionRandomSteps(t *testing.T) {
 	}
 }
 
-// Every label that there is, once, with the table as large as it gets.
+// Every label that there is, once, with the table as large as it gets; unless the run is long, every label of
+// one of ten instances.
 func TestEveryLabel(t *testing.T) {
-	instances := maxLabel / wiretest.Rounds(maxLabel) // in a short run, every label of one of ten
+	instances := 10
+	if wiretest.Long() {
+		instances = 1
+	}
 	all := maxLabel / instances
 	pe := wiretest.Must(New(Config{Enabled: true, WAN: own, MaxFlows: all, Idle: time.Second, Quarantine: time.Second,
 		Instances: instances}))(t)

@@ -232,8 +232,8 @@ func keysOf(t *testing.T, d *json.Decoder, report func(key string, times, depth 
 	value(0)
 }
 
-// pluginAgrees compares plugin and JSON lines, and returns the number of packets of each kind. Tshark reads all files as
-// one, as it takes longer to start than to read them.
+// pluginAgrees compares plugin and JSON lines, and returns the number of packets of each kind. Tshark reads all
+// files as one, as it takes longer to start than to read them.
 func pluginAgrees(t *testing.T, files ...string) (kinds map[string]int) {
 	t.Helper()
 	var want []string
