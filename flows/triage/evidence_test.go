@@ -87,7 +87,8 @@ func TestUnheededByRate(t *testing.T) {
 			Fastest: fastest}
 		return f
 	}
-	slow := of(3, 60, 1.4e9, 1.3e9, 6e9)
+	slow, longer := of(3, 60, 1.4e9, 1.3e9, 6e9), of(4, 200, 1.2e9, 1.1e9, 5e9)
+	*longer.Evidence.Sign(flows.SignCNP) = spanSign(200, 0, 100*time.Millisecond) // fewer in the same time
 	for _, row := range []struct {
 		name       string
 		flow       flows.Flow
@@ -95,6 +96,7 @@ func TestUnheededByRate(t *testing.T) {
 		want       bool
 	}{
 		{"unheeded", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, true},
+		{"more CNPs in a longer time", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, longer}, true},
 		{"a single neighbour", of(2, 90, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow}, false},
 		{"fewer CNPs", of(2, 50, 5.7e9, 5.4e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, false},
 		{"it slows down", of(2, 90, 5.7e9, 4.9e9, 9e9), []flows.Flow{slow, of(4, 70, 1.2e9, 1.1e9, 5e9)}, false},

@@ -501,3 +501,50 @@ func TestUnpairedCNPsAreSummed(t *testing.T) {
 		})
 	}
 }
+
+// Packets that a switch discarded are one finding for each queue and reason, those with most packets first.
+func TestDiscardsOfSeveralFlows(t *testing.T) {
+	agent := netip.MustParseAddr("192.0.2.9")
+	full := flows.EgressQueue{Agent: agent, Port: 7, Queue: 3, HasQueue: true}
+	discards := func(at flows.EgressQueue, reason string, n uint64, first, last time.Duration) flows.Discards {
+		return flows.Discards{EgressQueue: at, Reason: reason, Packets: n, First: start.Add(first), Last: start.Add(last)}
+	}
+	key := func(src byte) rocev2.FlowKey { f := flowOf(src, 26, 1); return f.FlowKey }
+	byFlow := []flows.Sampled{
+		{FlowKey: key(2), Discards: []flows.Discards{discards(full, "no_buffer_space", 4, 2*ms, 9*ms),
+			discards(full, "acl", 1, 3*ms, 3*ms), {Reason: flows.OtherReason, Packets: 99}}},
+		{FlowKey: key(3), Discards: []flows.Discards{discards(full, "no_buffer_space", 5, 1*ms, 8*ms),
+			discards(flows.EgressQueue{Agent: agent}, "acl", 3, 4*ms, 5*ms)}},
+	}
+	var inCapture flows.Snapshot
+	for i, s := range byFlow {
+		f := flowOf(byte(2+i), 26, 1)
+		f.Discards = s.Discards
+		inCapture.Flows = append(inCapture.Flows, f)
+	}
+	const first = "ip.src == 10.0.0.2 && ip.dst == 10.0.0.1 && infiniband.bth.destqp == 0x000102"
+	const second = "ip.src == 10.0.0.3 && ip.dst == 10.0.0.1 && infiniband.bth.destqp == 0x000103"
+	for _, all := range [][]triage.Verdict{triage.ExplainDiscards(byFlow), triage.Explain(&inCapture)} {
+		require.Len(t, all, 3)
+		for i, want := range []struct {
+			text, filter string
+			since, until time.Duration
+			flows        []rocev2.FlowKey
+		}{
+			{"The switch 192.0.2.9 (port 7, queue 3) discarded 9 packets of 2 flows, from 09:00:00.001000 on: " +
+				"no_buffer_space.", first + " || " + second, 1 * ms, 9 * ms, []rocev2.FlowKey{key(2), key(3)}},
+			{"The switch 192.0.2.9 discarded 3 packets of 1 flow, from 09:00:00.004000 on: acl.", second, 4 * ms, 5 * ms,
+				[]rocev2.FlowKey{key(3)}},
+			{"The switch 192.0.2.9 (port 7, queue 3) discarded 1 packet of 1 flow, from 09:00:00.003000 on: acl.",
+				first, 3 * ms, 3 * ms, []rocev2.FlowKey{key(2)}},
+		} {
+			v := all[i]
+			require.Equal(t, triage.CauseDiscarded, v.Cause)
+			require.Equal(t, "192.0.2.9", v.Party)
+			require.Equal(t, want.text, v.Text)
+			require.Equal(t, want.filter, v.Filter)
+			require.Equal(t, []time.Time{start.Add(want.since), start.Add(want.until)}, []time.Time{v.Since, v.Until})
+			require.Equal(t, want.flows, v.Flows)
+		}
+	}
+}

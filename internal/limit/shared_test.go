@@ -94,3 +94,29 @@ func TestSharedAllocatesNothing(t *testing.T) {
 		}
 	})
 }
+
+// With a rival, a key gets its part and the half of the Burst that is not kept for parts. A Burst of less than 8 has no
+// parts.
+func TestSharedReserve(t *testing.T) {
+	for _, row := range []struct{ burst, greedy, rival int }{
+		{1, 1, 0}, {4, 4, 0}, {7, 7, 0}, {8, 4, 4}, {16, 8, 8}, {1000, 500, 500},
+	} {
+		t.Run(fmt.Sprint(row.burst), func(t *testing.T) {
+			s := sharedBy(Rate{PerSecond: 1, Burst: row.burst})
+			take := func(key uint64) (n int) {
+				for s.Ready(key, start) {
+					s.Charge(key, start)
+					n++
+				}
+				return n
+			}
+			s.Ready(2, start)
+			require.Equal(t, row.greedy, take(1))
+			rivals := 0
+			for key := range uint64(4) {
+				rivals += take(3 + key)
+			}
+			require.Equal(t, row.rival, rivals)
+		})
+	}
+}

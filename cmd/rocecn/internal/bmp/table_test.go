@@ -338,6 +338,58 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// Two sessions that are lost one after the other are held for their own time each.
+func TestHoldOfTwoSessions(t *testing.T) {
+	table := NewTable(code, Settings{Hold: time.Minute})
+	for i, p := range []peer{peer1, peer2} {
+		at := start.Add(time.Duration(i) * 30 * time.Second)
+		s := wiretest.Must(table.Open(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), at))(t)
+		require.NoError(t, s.Receive(p.sendUp(open), at))
+		require.NoError(t, s.Receive(p.update(origin, asPath, nhc(p.host), reach(net64)), at))
+		s.Close(at)
+	}
+	for _, row := range []struct {
+		after time.Duration
+		held  int
+		proxy uint8
+	}{{59 * time.Second, 2, 1}, {60 * time.Second, 1, 2}, {89 * time.Second, 1, 2}, {90 * time.Second, 0, 0}} {
+		table.Advance(start.Add(row.after))
+		require.Equal(t, row.held, table.Status().Held, row.after)
+		require.Equal(t, row.held, table.Len(), row.after)
+		requireProxy(t, table, row.proxy)
+	}
+}
+
+// An invalid proxy is counted, and is not among the advertisements, neither after its withdrawal nor of a lost session.
+func TestInvalidProxy(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after func(s *Session) error
+	}{
+		{"announced", func(*Session) error { return nil }},
+		{"withdrawn", func(s *Session) error { return s.Receive(peer1.update(unreach(anyNet)), start) }},
+		{"replaced", func(s *Session) error {
+			return s.Receive(peer1.update(origin, asPath, reach(anyNet)), start)
+		}},
+		{"lost", func(s *Session) error { s.Close(start); return nil }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			table := NewTable(code, Settings{Hold: time.Minute})
+			s := wiretest.Must(table.Open(router, start))(t)
+			require.NoError(t, s.Receive(peer1.sendUp(open), start))
+			require.NoError(t, s.Receive(peer1.update(origin, asPath, nhc(1), reach(anyNet)), start))
+			require.NoError(t, row.after(s))
+			got := table.Status()
+			require.Equal(t, [3]int{}, [3]int{got.Proxies, got.Held, got.Prefixes})
+			require.EqualValues(t, 1, got.Invalid)
+			for _, r := range got.Routers {
+				require.Zero(t, r.Proxies)
+			}
+			requireProxy(t, table, 0)
+		})
+	}
+}
+
 // Termination ends a session, and its routes are held. The Loc-RIB's Peer Down means that it is no longer reported.
 func TestTermination(t *testing.T) {
 	table := NewTable(code, Settings{Hold: time.Minute})

@@ -123,11 +123,11 @@ func TestCountersWithoutNumber(t *testing.T) {
 	const counters = "sys/class/infiniband/mlx4_0/ports/1/counters/"
 	files := map[string]string{"time": "2025-11-24T15:59:50Z", "sys/class/infiniband/mlx4_0/ports/1/gids/0": "::1",
 		counters + "link_downed": "N/A (no PMA)\n", counters + "port_rcv_data": "N/A (no PMA)\n",
-		counters + "port_xmit_data": "7\n"}
+		counters + "port_xmit_data": "7\n", counters + "port_xmit_wait": "010\n"}
 	status, out, stderr := run(t, "-root", folder(t, files))
 	require.Zero(t, status, stderr)
 	o := parseOne(t, out)
-	require.Equal(t, map[string]uint64{"port_xmit_data": 7}, o.Ports[0].Counters)
+	require.Equal(t, map[string]uint64{"port_xmit_data": 7, "port_xmit_wait": 10}, o.Ports[0].Counters)
 	require.Contains(t, o.Missing,
 		`mlx4_0/ports/1/counters: no number in link_downed, port_rcv_data: "N/A (no PMA)"`)
 	for n := range 20 {
@@ -136,6 +136,35 @@ func TestCountersWithoutNumber(t *testing.T) {
 	_, out, _ = run(t, "-root", folder(t, files))
 	require.Regexp(t, `no number in link_downed, port_00, .*, port_14 and 6 more: "N/A \(no PMA\)"$`,
 		parseOne(t, out).Missing[0])
+}
+
+// Counters are decimal numbers without a sign.
+func TestCountersAreDecimal(t *testing.T) {
+	const counters = "sys/class/infiniband/mlx4_0/ports/1/counters/"
+	for _, text := range []string{"0x10", "1_000", "0b11", "1.5", "+7", "-1", "1e3", ""} {
+		t.Run(text, func(t *testing.T) {
+			_, out, stderr := run(t, "-root", folder(t, map[string]string{"time": "2025-11-24T15:59:50Z",
+				"sys/class/infiniband/mlx4_0/ports/1/gids/0": "::1", counters + "a": text + "\n", counters + "b": "08\n"}))
+			o := parseOne(t, out)
+			require.Equal(t, map[string]uint64{"b": 8}, o.Ports[0].Counters, stderr)
+			require.Contains(t, o.Missing, fmt.Sprintf("mlx4_0/ports/1/counters: no number in a: %q", text))
+		})
+	}
+}
+
+// Ports come in the order of their numbers, and devices in that of their names.
+func TestOrderOfPorts(t *testing.T) {
+	files := map[string]string{"time": "2025-11-24T15:59:50Z"}
+	for _, port := range []string{"b/ports/10", "b/ports/2", "a10/ports/1", "a2/ports/1", "b/ports/1"} {
+		files["sys/class/infiniband/"+port+"/gids/0"] = "::1"
+		files["sys/class/infiniband/"+port+"/counters/port_rcv_data"] = "1\n"
+	}
+	_, out, stderr := run(t, "-root", folder(t, files))
+	var got []string
+	for _, p := range parseOne(t, out).Ports {
+		got = append(got, fmt.Sprint(p.Device, " ", p.Port))
+	}
+	require.Equal(t, []string{"a10 1", "a2 1", "b 1", "b 2", "b 10"}, got, stderr)
 }
 
 // Pauses and queue pairs that could not be read are missing, and the rest is there.

@@ -286,6 +286,18 @@ func TestIdlePairs(t *testing.T) {
 	}
 }
 
+// The ingress PE forgets idle pairs, whether packets come or not.
+func TestIdlePairsOfIngress(t *testing.T) {
+	pe, err := configured(t, "ingress", nil, `{"enabled": true,
+		"tunnel": {"type": "ipip", "src": "2001:db8:e::1", "dst": "2001:db8:e::2"}}`)
+	require.NoError(t, err)
+	learned := qpmap.Key{FlowKey: rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 7}}
+	require.NoError(t, pe.(*Ingress).pairs.Add(learned, qpmap.Pair{SrcQP: 8, From: qpmap.BasisCM, Seen: noon}))
+	require.Equal(t, 1, pe.(Sized).Sizes().Pairs)
+	pe.Due(nil, noon.Add(10*time.Minute+1))
+	require.Zero(t, pe.(Sized).Sizes().Pairs)
+}
+
 // Labels of flows that are silent are given back.
 func TestIdleLabels(t *testing.T) {
 	pe, err := configured(t, "ingress", nil,

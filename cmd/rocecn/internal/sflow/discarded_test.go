@@ -89,3 +89,28 @@ func TestDropReasons(t *testing.T) {
 		t.Run(row.want, func(t *testing.T) { require.Equal(t, row.want, row.reason.String()) })
 	}
 }
+
+// Each name of a reason is padded to a multiple of four octets, whatever its length.
+func TestPaddingOfNames(t *testing.T) {
+	const head = "00000005 00000001 c00002fa 00000000 00000016 000055f0 00000001 "
+	const sample = " 00000007 00000000 0000000b 00000002 0000000b 0000000c 00000103 00000001 "
+	for _, row := range []struct {
+		name        string
+		octets      string // length of the sample, and the record after the fields in sample
+		group, trap string
+	}{
+		{"1 and 2", "00000038" + sample + "00000411 00000010 00000001 61000000 00000002 62620000", "a", "bb"},
+		{"3 and 4", "00000038" + sample + "00000411 00000010 00000003 61616100 00000004 62626262", "aaa", "bbbb"},
+		{"4 and 5", "0000003c" + sample + "00000411 00000014 00000004 61616161 00000005 62626262 62000000", "aaaa",
+			"bbbbb"},
+		{"0 and 1", "00000034" + sample + "00000411 0000000c 00000000 00000001 62000000", "", "b"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, got, err := all(wiretest.Hex(t, head+"00000005 "+row.octets))
+			require.NoError(t, err)
+			require.Len(t, got, 1)
+			require.Equal(t, row.group, string(got[0].TrapGroup))
+			require.Equal(t, row.trap, string(got[0].Trap))
+		})
+	}
+}
