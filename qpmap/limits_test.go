@@ -317,6 +317,45 @@ func TestAgeOfAddedPairs(t *testing.T) {
 	requireSource(t, m, other.forth(), start.Add(10*time.Minute), other.a)
 }
 
+// Adding an older pair does not turn the time back: if the clock of the packets jumps back afterwards, the age of the
+// others still counts from the latest time.
+func TestOlderPairKeepsTime(t *testing.T) {
+	c, other := live(), live()
+	other.b = 0x44
+	m := established(c, true)
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()},
+		qpmap.Pair{SrcQP: other.a, From: qpmap.BasisCM, Seen: start.Add(-5 * time.Minute)}))
+	jumped := start.Add(-4 * time.Minute)
+	requireSource(t, m, c.forth(), jumped, c.a)
+	requireSource(t, m, c.forth(), jumped.Add(10*time.Minute), c.a)
+	requireSource(t, m, c.forth(), jumped.Add(10*time.Minute+1), 0)
+}
+
+// A pair without a known other direction shows no connection.
+func TestConnectsNeedsBothDirections(t *testing.T) {
+	m := qpmap.New(qpmap.Config{})
+	forth := rocev2.FlowKey{Src: live().A, Dst: live().B, DestQP: 0x22}
+	back := rocev2.FlowKey{Src: live().B, Dst: live().A, DestQP: 0x11}
+	given := func(k rocev2.FlowKey, srcQP uint32) {
+		require.NoError(t, m.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: srcQP}))
+	}
+	connects := func(want bool) {
+		t.Helper()
+		for _, k := range []rocev2.FlowKey{forth, back} {
+			require.Equal(t, want, m.Connects(qpmap.Key{FlowKey: k}, start) == nil, "%v", k)
+		}
+	}
+	connects(false)
+	given(forth, 0x11)
+	connects(false)
+	given(back, 0x33)
+	connects(false)
+	given(back, 0x22)
+	connects(true)
+	require.True(t, m.Remove(qpmap.Key{FlowKey: forth}))
+	connects(false)
+}
+
 // Two sources of datagrams are ambiguous for Idle after the second one came. Moments are
 // of 2^20 ns.
 func TestTwoSourcesOfDatagrams(t *testing.T) {

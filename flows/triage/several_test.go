@@ -507,7 +507,8 @@ func TestDiscardsOfSeveralFlows(t *testing.T) {
 	agent := netip.MustParseAddr("192.0.2.9")
 	full := flows.EgressQueue{Agent: agent, Port: 7, Queue: 3, HasQueue: true}
 	discards := func(at flows.EgressQueue, reason string, n uint64, first, last time.Duration) flows.Discards {
-		return flows.Discards{EgressQueue: at, Reason: reason, Packets: n, First: start.Add(first), Last: start.Add(last)}
+		return flows.Discards{EgressQueue: at, Reason: reason, Packets: n, First: start.Add(first),
+			Last: start.Add(last)}
 	}
 	key := func(src byte) rocev2.FlowKey { f := flowOf(src, 26, 1); return f.FlowKey }
 	byFlow := []flows.Sampled{
@@ -533,8 +534,8 @@ func TestDiscardsOfSeveralFlows(t *testing.T) {
 		}{
 			{"The switch 192.0.2.9 (port 7, queue 3) discarded 9 packets of 2 flows, from 09:00:00.001000 on: " +
 				"no_buffer_space.", first + " || " + second, 1 * ms, 9 * ms, []rocev2.FlowKey{key(2), key(3)}},
-			{"The switch 192.0.2.9 discarded 3 packets of 1 flow, from 09:00:00.004000 on: acl.", second, 4 * ms, 5 * ms,
-				[]rocev2.FlowKey{key(3)}},
+			{"The switch 192.0.2.9 discarded 3 packets of 1 flow, from 09:00:00.004000 on: acl.", second, 4 * ms,
+				5 * ms, []rocev2.FlowKey{key(3)}},
 			{"The switch 192.0.2.9 (port 7, queue 3) discarded 1 packet of 1 flow, from 09:00:00.003000 on: acl.",
 				first, 3 * ms, 3 * ms, []rocev2.FlowKey{key(2)}},
 		} {

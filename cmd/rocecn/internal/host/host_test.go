@@ -144,7 +144,7 @@ func TestCountersAreDecimal(t *testing.T) {
 	for _, text := range []string{"0x10", "1_000", "0b11", "1.5", "+7", "-1", "1e3", ""} {
 		t.Run(text, func(t *testing.T) {
 			_, out, stderr := run(t, "-root", folder(t, map[string]string{"time": "2025-11-24T15:59:50Z",
-				"sys/class/infiniband/mlx4_0/ports/1/gids/0": "::1", counters + "a": text + "\n", counters + "b": "08\n"}))
+				"sys/class/infiniband/mlx4_0/ports/1/gids/0": "::1", counters + "a": text, counters + "b": "08\n"}))
 			o := parseOne(t, out)
 			require.Equal(t, map[string]uint64{"b": 8}, o.Ports[0].Counters, stderr)
 			require.Contains(t, o.Missing, fmt.Sprintf("mlx4_0/ports/1/counters: no number in a: %q", text))

@@ -90,7 +90,7 @@ func TestDropReasons(t *testing.T) {
 	}
 }
 
-// Each name of a reason is padded to a multiple of four octets, whatever its length.
+// Each name of a reason is padded to a multiple of four octets.
 func TestPaddingOfNames(t *testing.T) {
 	const head = "00000005 00000001 c00002fa 00000000 00000016 000055f0 00000001 "
 	const sample = " 00000007 00000000 0000000b 00000002 0000000b 0000000c 00000103 00000001 "
