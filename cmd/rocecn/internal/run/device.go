@@ -21,9 +21,10 @@ const deviceInterval = time.Second
 
 // A devicePoller reads the queue pairs of the RDMA devices of this host for all roles that take them from there.
 type devicePoller struct {
-	users []deviceUser
-	log   *slog.Logger
-	last  *deviceState // nil before the first query
+	users  []deviceUser
+	reader rdma.Reader
+	log    *slog.Logger
+	last   *deviceState // nil before the first query
 }
 
 // A deviceUser is a role that takes queue pairs from RDMA devices.
@@ -64,7 +65,7 @@ func (p *devicePoller) queryDevices(ctx context.Context) (s deviceState) {
 	if !s.queried {
 		return s
 	}
-	if s.pairs, s.err = rdma.Pairs(ctx); s.err != nil {
+	if s.pairs, s.err = p.reader.Pairs(ctx); s.err != nil {
 		return s
 	}
 	addrs, _ := net.InterfaceAddrs() // the addresses of the role stay

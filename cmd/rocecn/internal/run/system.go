@@ -57,7 +57,7 @@ func (f *file) tryAll(ctx context.Context) (warnings []string, err error) {
 	}
 	for _, r := range f.roles {
 		if r.Agent.RDMA != "" && r.Agent.RDMA != noDevice {
-			if _, err := rdma.Pairs(ctx); err != nil {
+			if _, err := new(rdma.Reader).Pairs(ctx); err != nil {
 				fails("role."+r.Name+".rdma", err)
 			}
 		}

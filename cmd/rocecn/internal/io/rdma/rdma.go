@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,19 +25,47 @@ type Pair struct {
 	Remote netip.Addr
 }
 
-// Pairs returns the connected queue pairs of all devices.
-func Pairs(ctx context.Context) ([]Pair, error) {
+// A Reader reads the connected queue pairs of all devices again and again. It runs the program rdma once for each read,
+// and a second time, for the addresses of the connection manager, in the first reads after the queue pairs have changed.
+// The zero Reader is ready for use.
+type Reader struct {
+	pairs []Pair // of the last read
+	same  int    // number of reads since the queue pairs changed
+}
+
+// addressReads is the number of reads after a change in which the Reader reads addresses: a connection of the manager
+// may be complete later than its queue pair.
+const addressReads = 3
+
+// Pairs returns the queue pairs. The caller must not change the slice.
+func (r *Reader) Pairs(ctx context.Context) (all []Pair, err error) {
 	ctx, cancel := programs.WithTimeout(ctx)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			*r = Reader{}
+		}
+	}()
 	qps, err := runShow(ctx, "qp")
 	if err != nil {
 		return nil, err
+	}
+	all = parsePairs(qps)
+	withoutAddress := func(a, b Pair) bool { return a.Device == b.Device && a.QP == b.QP && a.RemoteQP == b.RemoteQP }
+	if !slices.EqualFunc(all, r.pairs, withoutAddress) {
+		r.same = 0
+	}
+	if r.same >= addressReads {
+		return r.pairs, nil
 	}
 	ids, err := runShow(ctx, "cm_id")
 	if err != nil {
 		return nil, err
 	}
-	return parsePairs(qps, ids), nil
+	setAddresses(all, ids)
+	r.pairs = all
+	r.same++
+	return all, nil
 }
 
 // devicesFolder has an entry for each RDMA device of the network namespace. Tests change it.
@@ -71,11 +100,27 @@ func runShow(ctx context.Context, kind string) (string, error) {
 	return out.String(), nil
 }
 
-// parsePairs parses the queue pairs and connection manager ids that rdma prints, as lines of keys and values.
-func parsePairs(qps, ids string) (all []Pair) {
+// parsePairs parses the queue pairs that rdma prints, as lines of keys and values.
+func parsePairs(qps string) (all []Pair) {
+	for line := range strings.Lines(qps) {
+		f := splitFields(line)
+		qp, ok := parseNumber(f["lqpn"])
+		remote, connected := parseNumber(f["rqpn"])
+		device, _, _ := strings.Cut(f["link"], "/") // without the port
+		sends := f["state"] == "RTS" || f["state"] == "SQD"
+		if !ok || !connected || remote == 0 || !sends {
+			continue
+		}
+		all = append(all, Pair{Device: device, QP: qp, RemoteQP: remote})
+	}
+	return all
+}
+
+// setAddresses sets the remote addresses of queue pairs by the connection manager ids that rdma prints.
+func setAddresses(all []Pair, ids string) {
 	type name struct {
-		link string
-		qp   uint32
+		device string
+		qp     uint32
 	}
 	remotes := map[name]netip.Addr{}
 	for line := range strings.Lines(ids) {
@@ -87,21 +132,13 @@ func parsePairs(qps, ids string) (all []Pair) {
 			continue
 		}
 		if a, err := netip.ParseAddr(f["dst-addr"][:at]); err == nil {
-			remotes[name{f["link"], qp}] = a.Unmap()
+			device, _, _ := strings.Cut(f["link"], "/")
+			remotes[name{device, qp}] = a.Unmap()
 		}
 	}
-	for line := range strings.Lines(qps) {
-		f := splitFields(line)
-		qp, ok := parseNumber(f["lqpn"])
-		remote, connected := parseNumber(f["rqpn"])
-		device, _, _ := strings.Cut(f["link"], "/") // without the port
-		sends := f["state"] == "RTS" || f["state"] == "SQD"
-		if !ok || !connected || remote == 0 || !sends {
-			continue
-		}
-		all = append(all, Pair{device, qp, remote, remotes[name{f["link"], qp}]})
+	for i := range all {
+		all[i].Remote = remotes[name{all[i].Device, all[i].QP}]
 	}
-	return all
 }
 
 // splitFields returns the keys and values of a line. The program name after comm may contain anything, so after it

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -18,13 +19,21 @@ import (
 // written by hand after its source, with misleading program names.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	octets := wiretest.Must(os.ReadFile(filepath.Join("testdata", name)))(t)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join("testdata", name)
+	}
+	octets := wiretest.Must(os.ReadFile(name))(t)
 	return string(octets)
 }
 
 func TestParse(t *testing.T) {
+	parse := func(qps, ids string) []Pair {
+		all := parsePairs(qps)
+		setAddresses(all, ids)
+		return all
+	}
 	recorded, ids := read(t, "qp.txt"), read(t, "cm_id.txt")
-	require.Equal(t, []Pair{{"rxe0", 45, 81, netip.Addr{}}, {"rxe0", 46, 82, netip.Addr{}}}, parsePairs(recorded, ""))
+	require.Equal(t, []Pair{{"rxe0", 45, 81, netip.Addr{}}, {"rxe0", 46, 82, netip.Addr{}}}, parse(recorded, ""))
 
 	qps := recorded + `link rxe0/1 lqpn 47 rqpn 83 type RC state RTS rq-psn 1 sq-psn 1 comm lqpn 9 rqpn 9 
 link rxe0/1 lqpn 48 rqpn 84 type RC state ERR rq-psn 1 sq-psn 1 comm x 
@@ -36,8 +45,8 @@ lqpn 50 rqpn 86 type RC
 	require.Equal(t, []Pair{
 		{"rxe0", 45, 81, netip.MustParseAddr("10.2.0.1")}, {"rxe0", 46, 82, netip.MustParseAddr("fd02::1")},
 		{"rxe0", 47, 83, netip.Addr{}},
-	}, parsePairs(qps, ids))
-	require.Empty(t, parsePairs("", ""))
+	}, parse(qps, ids))
+	require.Empty(t, parse("", ""))
 }
 
 // Pairs returns the queue pairs of all devices. Error output is an error with any exit status.
@@ -55,16 +64,16 @@ func TestPairs(t *testing.T) {
 *) exit 1 ;;
 esac
 `)
-	pairs, err := Pairs(context.Background())
+	pairs, err := new(Reader).Pairs(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, []Pair{
 		{"rxe0", 45, 81, netip.MustParseAddr("fd02::1")}, {"rxe1", 46, 82, netip.Addr{}},
 	}, pairs)
 	program("exit 1\n")
-	_, err = Pairs(context.Background())
+	_, err = new(Reader).Pairs(context.Background())
 	require.ErrorContains(t, err, "rdma: exit status 1")
 	program("echo Failed to open NETLINK_RDMA socket >&2\n")
-	_, err = Pairs(context.Background())
+	_, err = new(Reader).Pairs(context.Background())
 	require.EqualError(t, err, "rdma: error output: Failed to open NETLINK_RDMA socket")
 	program(wiretest.Lingering(t))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, programs.ErrNoAnswer)
@@ -73,8 +82,47 @@ esac
 	require.EqualError(t, err, "rdma: no answer within 5s")
 	require.NoError(t, os.Remove(filepath.Join(dir, "rdma")))
 	t.Setenv("PATH", dir)
-	_, err = Pairs(context.Background())
+	_, err = new(Reader).Pairs(context.Background())
 	require.ErrorContains(t, err, "not found")
+}
+
+// The addresses are read in the first reads after a change of the queue pairs, and again after an error. Other fields of
+// the output, which change with each packet, do not count.
+func TestReader(t *testing.T) {
+	dir := t.TempDir()
+	queries := filepath.Join(dir, "queries")
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	program := func(qps string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte(fmt.Sprintf("#!/bin/sh\n"+
+			"echo $3 >>%s\ncase $3 in qp) %s ;; *) echo link rxe0/1 lqpn 45 state CONNECT dst-addr fd02::1:1 ;; esac\n",
+			queries, qps)), 0o755))
+	}
+	const line = "echo link rxe0/1 lqpn 45 rqpn %d type RC state RTS sq-psn %d"
+	pair := Pair{"rxe0", 45, 81, netip.MustParseAddr("fd02::1")}
+	changed := pair
+	changed.RemoteQP = 82
+	var r Reader
+	for i, c := range []struct {
+		qps  string
+		want []Pair // nil: an error
+		asks string
+	}{
+		{fmt.Sprintf(line, 81, 1), []Pair{pair}, "qp\ncm_id\n"},
+		{fmt.Sprintf(line, 81, 2), []Pair{pair}, "qp\ncm_id\n"},
+		{fmt.Sprintf(line, 81, 3), []Pair{pair}, "qp\ncm_id\n"},
+		{fmt.Sprintf(line, 81, 4), []Pair{pair}, "qp\n"},
+		{fmt.Sprintf(line, 81, 5), []Pair{pair}, "qp\n"},
+		{fmt.Sprintf(line, 82, 6), []Pair{changed}, "qp\ncm_id\n"},
+		{"exit 1", nil, "qp\n"},
+		{fmt.Sprintf(line, 82, 7), []Pair{changed}, "qp\ncm_id\n"},
+	} {
+		program(c.qps)
+		require.NoError(t, os.WriteFile(queries, nil, 0o644))
+		all, err := r.Pairs(t.Context())
+		require.Equal(t, c.want == nil, err != nil, i)
+		require.Equal(t, c.want, all, i)
+		require.Equal(t, c.asks, read(t, queries), i)
+	}
 }
 
 func TestParseQueuePairs(t *testing.T) {
