@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
@@ -517,5 +518,29 @@ func TestLiveDryRun(t *testing.T) {
 	wiretest.Await(t, "a line", func() bool {
 		return strings.Contains(string(octetsOf(t, lines.Name())), "unknown_qp")
 	})
+	agent.terminate(t)
+}
+
+// With fcn = "any" the PE is notified about ESP that waits in a queue. Its packets need a flow label and ECN.
+func TestESPInQueue(t *testing.T) {
+	a, r, _, _ := network(t)
+	slowly(t, r)
+	config := strings.Replace(readConfig("queue"), "sources =", "pe = [\"2001:db8:1::/64\"]\nsources =", 1)
+	agent := start(t, r, config+"fcn = \"any\"\n")
+	out := raw(t, a)
+	esp := func(ecn, label uint32) []byte { // RFC 8200 section 3, RFC 4303 section 2
+		const length, protocol = 1000, 50
+		b := binary.BigEndian.AppendUint32(nil, 6<<28|ecn<<20|label)
+		b = append(binary.BigEndian.AppendUint16(b, length), protocol, 64)
+		return append(append(append(b, sender.AsSlice()...), receiver.AsSlice()...), make([]byte, length)...)
+	}
+	for range 30 {
+		sends(t, out, esp(0, 7), esp(1, 0))
+	}
+	wiretest.Await(t, "an FCN", func() bool {
+		sends(t, out, esp(1, 7))
+		return agent.metric("rocecn_role_sent_total", `kind="fcn"`) > 0
+	})
+	require.Zero(t, agent.metric("rocecn_role_refused_total"))
 	agent.terminate(t)
 }
