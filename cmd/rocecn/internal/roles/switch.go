@@ -131,8 +131,15 @@ func (c *SwitchConfig) Apply(old node.Role) (node.Role, error) {
 	return s, configureRole(&s.Role, congested.New, cfg)
 }
 
-// Marks reports whether the node is to mark packets.
-func (c *SwitchConfig) Marks() bool { return c.Marking != "elsewhere" }
+// Marks reports whether the node is to mark packets. The methods proxy, fcn and ppfc never do.
+func (c *SwitchConfig) Marks() bool {
+	for _, m := range c.Methods {
+		if m.Method != nil && (*m.Method == congested.MethodFastCNP || *m.Method == congested.MethodMark) {
+			return c.Marking != "elsewhere"
+		}
+	}
+	return false
+}
 
 // Limited implements [Sending].
 func (c *SwitchConfig) Limited() bool { return c.PerFlow != [8]time.Duration{} || c.Rate != rate{} }

@@ -383,6 +383,12 @@ func (f *file) deliversAllTunnels(a *roles.Agent) (ok bool) {
 	return ok
 }
 
+// limitKeys are the keys that limit the packets of a role.
+var limitKeys = map[string]string{
+	"switch": "per_flow or rate", "receiver": "interval or rate", "sender": "per_source, rate or window",
+	"proxy": "per_flow or rate_out", "ingress": "per_flow or rate",
+}
+
 // listWarnings returns the limits of the configuration.
 func (f *file) listWarnings() (all []string) {
 	all = f.listRoutingWarnings()
@@ -399,8 +405,8 @@ func (f *file) listWarnings() (all []string) {
 				"section 4.3 wants only those of this node: set ioam_namespaces", r.Name))
 		}
 		if live && !f.isLimited(r) {
-			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts want a limit on sent packets: set per_flow, "+
-				`a rate, or per_second of its sink, or limits = "none" to have none`, r.Name))
+			all = append(all, fmt.Sprintf("role.%s: no limit: the drafts want a limit on sent packets: set %s, "+
+				`or per_second of its sink, or limits = "none" to have none`, r.Name, limitKeys[r.Role]))
 		}
 	}
 	return all

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -516,6 +517,41 @@ func TestSourcesOfAnyTunnel(t *testing.T) {
 			inputs := f.sources["queues"].source.listInputs()
 			require.Len(t, inputs, 1)
 			require.Contains(t, inputs[0].key, fmt.Sprintf("Tunnels:%d ", c.want))
+		})
+	}
+}
+
+// The warning of a role without a limit names keys that the role has, and each of them ends it.
+func TestLimitKeys(t *testing.T) {
+	values := map[string]string{"rate": "{ per_second = 5 }", "rate_out": "{ per_second = 5 }"}
+	limits := regexp.MustCompile(`(?m)^(per_flow|interval|per_source|window|rate|rate_out) = .*\n`)
+	for role, keys := range limitKeys {
+		config := deviceSource + "[role." + role + "]\nenabled = true\nsources = [\"in\"]\nsink = \"out\"\n" +
+			limits.ReplaceAllString(everyRole[role], "")
+		for _, key := range strings.FieldsFunc(keys, func(r rune) bool { return r == ' ' || r == ',' }) {
+			if key == "or" {
+				continue
+			}
+			t.Run(role+" "+key, func(t *testing.T) {
+				before := wiretest.Must(parseFile([]byte(config)))(t)
+				require.Contains(t, strings.Join(before.listWarnings(), "\n"), "set "+keys+", or per_second")
+				value := cmp.Or(values[key], `"1ms"`)
+				after := wiretest.Must(parseFile([]byte(config + key + " = " + value + "\n")))(t)
+				require.NotContains(t, strings.Join(after.listWarnings(), "\n"), "no limit")
+			})
+		}
+	}
+}
+
+// A switch warns that it cannot mark only if one of its methods marks.
+func TestMarkWarning(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		marks  bool
+	}{{"fastcnp", true}, {"mark", true}, {"proxy", false}, {"fcn", false}, {"ppfc", false}, {"none", false}} {
+		t.Run(c.method, func(t *testing.T) {
+			f := wiretest.Must(parseFile([]byte(strings.Replace(readConfig("queue"), "fastcnp", c.method, 1))))(t)
+			require.Equal(t, c.marks, strings.Contains(strings.Join(f.listWarnings(), "\n"), "cannot mark"))
 		})
 	}
 }

@@ -26,8 +26,8 @@ type Pair struct {
 }
 
 // A Reader reads the connected queue pairs of all devices again and again. It runs the program rdma once for each read,
-// and a second time, for the addresses of the connection manager, in the first reads after the queue pairs have changed.
-// The zero Reader is ready for use.
+// and a second time, for the addresses of the connection manager, in the first reads after the queue pairs have
+// changed. The zero Reader is ready for use.
 type Reader struct {
 	pairs []Pair // of the last read
 	same  int    // number of reads since the queue pairs changed

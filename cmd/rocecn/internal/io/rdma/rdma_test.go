@@ -94,8 +94,8 @@ func TestReader(t *testing.T) {
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	program := func(qps string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte(fmt.Sprintf("#!/bin/sh\n"+
-			"echo $3 >>%s\ncase $3 in qp) %s ;; *) echo link rxe0/1 lqpn 45 state CONNECT dst-addr fd02::1:1 ;; esac\n",
-			queries, qps)), 0o755))
+			"echo $3 >>%s\ncase $3 in qp) %s ;; "+
+			"*) echo link rxe0/1 lqpn 45 state CONNECT dst-addr fd02::1:1 ;; esac\n", queries, qps)), 0o755))
 	}
 	const line = "echo link rxe0/1 lqpn 45 rqpn %d type RC state RTS sq-psn %d"
 	pair := Pair{"rxe0", 45, 81, netip.MustParseAddr("fd02::1")}
