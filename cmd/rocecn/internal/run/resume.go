@@ -10,7 +10,7 @@ import (
 // A resumer limits the rates of flows after stops. A stop takes effect on packets that are given to the port after it;
 // qdisc fq keeps each at least until the stop ends. Without a limit all of them would leave at that time, from all
 // stopped flows together, also if the stop is extended meanwhile. So a stop halves the limit that is in force, or the
-// rate at which the flow sent since the stop before if that is lower. The limit then doubles in each four durations of
+// rate at which the flow sent since the stop before if that is lower. The limit then doubles in each eight durations of
 // the stop, up to the rate of the order.
 //
 // Only the highest rate since the stop before counts, not the average: the host may not have sent for a while for other
@@ -72,7 +72,7 @@ const (
 	// maxSlowdown limits the time that packets wait after a stop: the limit is at least this part of the line rate.
 	maxSlowdown = 64
 	// rampTime is the time in which the limit doubles, in durations of the stop.
-	rampTime = 4
+	rampTime = 8
 )
 
 // countOctets counts octets that a flow gave to the port in a time. A time of more than two counting intervals is

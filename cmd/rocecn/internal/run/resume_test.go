@@ -10,8 +10,8 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A stop halves the limit in force, or the highest rate since the stop before. The limit doubles in each four durations
-// of the stop.
+// A stop halves the limit in force, or the highest rate since the stop before. The limit doubles in each eight
+// durations of the stop.
 func TestResume(t *testing.T) {
 	const line = 8_000_000
 	flow := reaction.FlowID{Dst: netip.MustParseAddr("2001:db8::2"), DestQP: 17}
@@ -33,11 +33,11 @@ func TestResume(t *testing.T) {
 		{"nothing counted", line, []step{
 			{"stop", 0, 100 * time.Millisecond, 0, line / 2},
 			{"its end", 100 * time.Millisecond, -1, 0, line / 2},
-			{"doubled", 500 * time.Millisecond, -1, 0, line},
+			{"doubled", 900 * time.Millisecond, -1, 0, line},
 			{"stop again", time.Second, 100 * time.Millisecond, 0, line / 2},
 			{"its end again", 1100 * time.Millisecond, -1, 0, line / 2},
-			{"stop during the rise", 1300 * time.Millisecond, 100 * time.Millisecond, 0, 2_828_427}, // line/2·√2/2
-			{"stop after it", 1400 * time.Millisecond, 100 * time.Millisecond, 0, 1_414_213},
+			{"stop during the rise", 1500 * time.Millisecond, 100 * time.Millisecond, 0, 2_828_427}, // line/2·√2/2
+			{"stop after it", 1600 * time.Millisecond, 100 * time.Millisecond, 0, 1_414_213},
 		}},
 		{"1 Mbit/s at most", line, []step{
 			{"order", 0, 0, 0, 0},
@@ -46,11 +46,11 @@ func TestResume(t *testing.T) {
 			{"stop", time.Second, 100 * time.Millisecond, 0, 500_000},
 			{"extended", 1050 * time.Millisecond, 100 * time.Millisecond, 10_000, 500_000},
 			{"end", 1150 * time.Millisecond, -1, 0, 500_000},
-			{"doubled", 1550 * time.Millisecond, -1, 0, 1_000_000},
-			{"doubled twice", 1950 * time.Millisecond, -1, 0, 2_000_000},
-			{"stop again", 1950 * time.Millisecond, 100 * time.Millisecond, 1_250, 1_000_000}, // 8 Mbit/s in the first
-			{"resumed early", 2 * time.Second, 0, 0, 1_000_000},
-			{"doubled after it", 2400 * time.Millisecond, -1, 0, 2_000_000},
+			{"doubled", 1950 * time.Millisecond, -1, 0, 1_000_000},
+			{"doubled twice", 2750 * time.Millisecond, -1, 0, 2_000_000},
+			{"stop again", 2750 * time.Millisecond, 100 * time.Millisecond, 1_250, 1_000_000}, // 8 Mbit/s in the first
+			{"resumed early", 2800 * time.Millisecond, 0, 0, 1_000_000},
+			{"doubled after it", 3600 * time.Millisecond, -1, 0, 2_000_000},
 		}},
 		{"hardly any traffic", line, []step{
 			{"order", 0, 0, 1, 0}, {"counted", time.Hour, -1, 1, 0},

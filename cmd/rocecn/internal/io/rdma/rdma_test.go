@@ -86,16 +86,16 @@ esac
 	require.ErrorContains(t, err, "not found")
 }
 
-// The addresses are read in the first reads after a change of the queue pairs, and again after an error. Other fields of
-// the output, which change with each packet, do not count.
+// The addresses are read in the first reads after a change of the queue pairs, and again after an error. Other fields
+// of the output, which change with each packet, do not count.
 func TestReader(t *testing.T) {
 	dir := t.TempDir()
 	queries := filepath.Join(dir, "queries")
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	program := func(qps string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte(fmt.Sprintf("#!/bin/sh\n"+
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), fmt.Appendf(nil, "#!/bin/sh\n"+
 			"echo $3 >>%s\ncase $3 in qp) %s ;; "+
-			"*) echo link rxe0/1 lqpn 45 state CONNECT dst-addr fd02::1:1 ;; esac\n", queries, qps)), 0o755))
+			"*) echo link rxe0/1 lqpn 45 state CONNECT dst-addr fd02::1:1 ;; esac\n", queries, qps), 0o755))
 	}
 	const line = "echo link rxe0/1 lqpn 45 rqpn %d type RC state RTS sq-psn %d"
 	pair := Pair{"rxe0", 45, 81, netip.MustParseAddr("fd02::1")}
