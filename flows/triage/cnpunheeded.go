@@ -44,8 +44,9 @@ func findCNPUnheeded(v *view) {
 		}, "")
 	neighbours := map[*flows.Flow]bool{}
 	for _, g := range v.to {
+		n := newNeighbours(g.flows)
 		for _, f := range g.flows {
-			neighbours[f] = isUnheededBeside(f, g.flows) || isFasterBeside(f, g.flows)
+			neighbours[f] = n.slowedMore(f) || n.areSlower(f)
 		}
 	}
 	v.addUnheeded(func(f *flows.Flow) bool {
@@ -58,57 +59,6 @@ func findCNPUnheeded(v *view) {
 // cnpSign returns the CNPs about a flow with and without a Fast CNP option.
 func cnpSign(f *flows.Flow) flows.Sign {
 	return sumSigns([]*flows.Flow{f}, flows.SignCNP, flows.SignNotification)
-}
-
-// isUnheededBeside reports whether a flow did not slow down while its neighbours, the flows of other
-// sources to the same receiver, did.
-func isUnheededBeside(f *flows.Flow, all []*flows.Flow) bool {
-	own := &f.Evidence.Control
-	if own.Judged < minJudged || float64(own.Slowed) > mostSlowed*float64(own.Judged) {
-		return false
-	}
-	span := cnpSign(f)
-	var judged, slowed uint64
-	var after float64
-	for _, o := range all {
-		c, s := &o.Evidence.Control, cnpSign(o)
-		if o.Src == f.Src || c.Judged == 0 || dscpOf(o) != dscpOf(f) || !spansOverlap(s.Since, s.Until, span.Since,
-			span.Until) {
-			continue
-		}
-		judged += c.Judged
-		slowed += c.Slowed
-		after += c.After * float64(c.Judged)
-	}
-	return judged >= minJudged && float64(slowed) >= leastSlowed*float64(judged) &&
-		own.After*float64(judged) >= rateSpared*after
-}
-
-// isFasterBeside reports whether a flow kept a rate of more than twice that of its neighbours, the flows of other
-// sources to the same receiver, although it had at least as many CNPs in the same time, and at least two of
-// these sources came down from a higher rate.
-func isFasterBeside(f *flows.Flow, all []*flows.Flow) bool {
-	own, span := &f.Evidence.Control, cnpSign(f)
-	lasted := span.Until.Sub(span.Since)
-	if own.Judged < minCompared || lasted < minTogether || own.After < leastKept*own.Before {
-		return false
-	}
-	sources := map[netip.Addr]bool{}
-	for _, o := range all {
-		c, s := &o.Evidence.Control, cnpSign(o)
-		if o.Src == f.Src || c.Judged < minJudged || dscpOf(o) != dscpOf(f) ||
-			!spansOverlap(s.Since, s.Until, span.Since, span.Until) {
-			continue
-		}
-		more := float64(s.Count)*float64(lasted) > float64(span.Count)*float64(s.Until.Sub(s.Since))
-		if more || own.After < rateAbove*c.After {
-			return false
-		}
-		if c.After <= mostKept*c.Fastest {
-			sources[o.Src] = true
-		}
-	}
-	return len(sources) >= 2
 }
 
 // addUnheeded adds verdicts about the senders of flows that meet a condition, with the CNPs and the

@@ -51,26 +51,60 @@ func Explain(s *flows.Snapshot) []Verdict {
 	return v.verdicts
 }
 
+// maxNamed is the number of senders that a finding about congestion names because they ignore CNPs.
+const maxNamed = 3
+
 // moveUnheeded moves findings about senders that ignore CNPs before those about congestion of their flows, which
-// lasts because of them, and names the sender there.
+// lasts because of them, and names the senders there.
 func (v *view) moveUnheeded() {
+	first := map[rocev2.FlowKey]int{} // findings about congestion
 	for i := range v.verdicts {
-		u := v.verdicts[i]
-		if u.Cause != CauseCNPUnheeded {
+		if v.verdicts[i].Cause != CauseIncast {
 			continue
 		}
-		at := slices.IndexFunc(v.verdicts[:i], func(o Verdict) bool {
-			return o.Cause == CauseIncast && slices.ContainsFunc(o.Flows, func(k rocev2.FlowKey) bool {
-				return slices.Contains(u.Flows, k)
-			})
-		})
-		if at < 0 {
-			continue
+		for _, k := range v.verdicts[i].Flows {
+			if _, known := first[k]; !known {
+				first[k] = i
+			}
 		}
-		v.verdicts[at].Text += fmt.Sprintf(" One of them, %v, did not slow down after its CNPs.", u.Flows[0].Src)
-		copy(v.verdicts[at+1:i+1], v.verdicts[at:i])
-		v.verdicts[at] = u
 	}
+	before := map[int][]int{} // findings to be moved, by those before which they are moved
+	moved := make([]bool, len(v.verdicts))
+	for i := range v.verdicts {
+		if v.verdicts[i].Cause != CauseCNPUnheeded {
+			continue
+		}
+		to := i
+		for _, k := range v.verdicts[i].Flows {
+			if at, known := first[k]; known {
+				to = min(to, at)
+			}
+		}
+		if to < i {
+			before[to], moved[i] = append(before[to], i), true
+		}
+	}
+	if len(before) == 0 {
+		return
+	}
+	ordered := make([]Verdict, 0, len(v.verdicts))
+	for i, one := range v.verdicts {
+		if moved[i] {
+			continue
+		}
+		for n, j := range before[i] {
+			u := v.verdicts[j]
+			ordered = append(ordered, u)
+			if n < maxNamed {
+				one.Text += fmt.Sprintf(" One of them, %v, did not slow down after its CNPs.", u.Flows[0].Src)
+			}
+		}
+		if more := len(before[i]) - maxNamed; more > 0 {
+			one.Text += fmt.Sprintf(" Nor did %s.", formatCount(more, "other sender"))
+		}
+		ordered = append(ordered, one)
+	}
+	v.verdicts = ordered
 }
 
 // compareBool compares two conditions; false comes first.

@@ -2,6 +2,8 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
+	"time"
 
 	"github.com/rocecn/rocecn/flows"
 )
@@ -16,6 +18,12 @@ const minRetries = 3
 // goes on: see [flows.GaveUp]. The receiver, the path to it and the path back give the same picture,
 // so no party is named. Other answers of the receiver at that time exclude that it is down.
 func findGaveUp(v *view) {
+	answered := map[netip.Addr]time.Time{} // last answer of each receiver on other connections
+	for _, f := range v.flows {
+		if at := f.Evidence.Sign(flows.SignAnswer).Until; f.GaveUp == nil && at.After(answered[f.Dst]) {
+			answered[f.Dst] = at
+		}
+	}
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return f.GaveUp != nil && f.GaveUp.Retries >= minRetries && longestWait(f) >= minTimeout &&
 			!v.hasCause(f, CauseMTU, CausePathDown)
@@ -44,13 +52,9 @@ func findGaveUp(v *view) {
 			Frames: limitFrames(shown),
 			Filter: joinAnd(filterHosts(g.flows), filterFrames(retransmitted)),
 		}
-		for _, f := range v.flows {
-			if f.Dst == g.address && f.GaveUp == nil &&
-				f.Evidence.Sign(flows.SignAnswer).Until.After(retransmitted.Until) {
-				verdict.Excluded = []string{"a receiver that is down: it answers on other connections"}
-				verdict.Text += fmt.Sprintf(" %v answered on other connections meanwhile.", g.address)
-				break
-			}
+		if answered[g.address].After(retransmitted.Until) {
+			verdict.Excluded = []string{"a receiver that is down: it answers on other connections"}
+			verdict.Text += fmt.Sprintf(" %v answered on other connections meanwhile.", g.address)
 		}
 		v.addVerdict(verdict, g.flows)
 	}

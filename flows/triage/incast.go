@@ -65,6 +65,15 @@ func findIncast(v *view) {
 		all = append(all, c)
 		of[g.address] = true
 	}
+	congested := map[netip.Addr]*spans{} // congestion of flows to other receivers, by source
+	for _, f := range v.flows {
+		if s := congestionSign(f); !of[f.Dst] && s.Count >= minMarks {
+			if congested[f.Src] == nil {
+				congested[f.Src] = new(spans)
+			}
+			congested[f.Src].add(s.Since, s.Until)
+		}
+	}
 	for i := range all {
 		c := &all[i]
 		from := map[netip.Addr]bool{}
@@ -75,15 +84,13 @@ func findIncast(v *view) {
 		if own < 0 {
 			continue
 		}
-		elsewhere := map[netip.Addr]bool{} // sources with congested flows to other receivers
-		for _, f := range v.flows {
-			s := congestionSign(f)
-			if from[f.Src] && !of[f.Dst] && s.Count >= minMarks &&
-				spansOverlap(s.Since, s.Until, c.hits.Since, c.hits.Until) {
-				elsewhere[f.Src] = true
+		elsewhere := 0 // sources with congested flows to other receivers
+		for src := range from {
+			if congested[src].overlaps(c.hits.Since, c.hits.Until) {
+				elsewhere++
 			}
 		}
-		if len(elsewhere)*4 > len(from) {
+		if elsewhere*4 > len(from) {
 			continue
 		}
 		verdict := Verdict{
@@ -247,28 +254,20 @@ func (v *view) judgePort(all []*flows.Flow) (own int, why string) {
 	if free {
 		unknown = -1
 	}
-	var spans [][]flows.Episode
+	var ofSources [][]flows.Episode
 	for _, g := range groupBy(all, sourceOf) {
-		spans = append(spans, mergeEpisodes(g.flows))
+		ofSources = append(ofSources, mergeEpisodes(g.flows))
 	}
-	moments, joint := 0, 0
-	for i, own := range spans {
-		for _, e := range own {
-			near := 0
-			for j, others := range spans {
-				if i != j && slices.ContainsFunc(others, func(o flows.Episode) bool {
-					return spansOverlap(o.Since.Add(-sameCongestion), o.Until.Add(sameCongestion), e.Since, e.Until)
-				}) {
-					near++
-				}
-			}
-			moments++
-			if near*3 >= (len(spans)-1)*2 {
-				joint++
-			}
-		}
+	for _, own := range ofSources {
 		if len(own) < minMoments || coveredShare(own) > byChance {
 			return unknown, ""
+		}
+	}
+	moments, joint := 0, 0
+	for _, near := range countTogether(ofSources) {
+		moments++
+		if near*3 >= (len(ofSources)-1)*2 {
+			joint++
 		}
 	}
 	if float64(joint) >= together*float64(moments) {

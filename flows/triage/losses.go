@@ -2,6 +2,7 @@ package triage
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -13,12 +14,26 @@ import (
 // At one receiver they are one finding, because a burst that overflows its queue causes all of them;
 // timeouts alone are findings about their senders.
 func findLosses(v *view) {
+	trimmed, lost := map[netip.Addr]flows.Sign{}, map[netip.Addr]uint64{}
+	for _, f := range v.flows {
+		if s := *f.Evidence.Sign(flows.SignTrimmed); s.Count > 0 {
+			trimmed[f.Dst] = addSigns(trimmed[f.Dst], s)
+		}
+		lost[f.Dst] += countLosses(f)
+	}
 	var late []*flows.Flow // with timeouts only
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return (isStorm(f) || isTimedOut(f) || isLossy(f)) &&
 			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp, CauseMTU, CausePathDown) &&
 			!isTrimmed(f) && !v.withoutAnswers[f.FlowKey]
 	}) {
+		// A queue that is full drops packets that a switch does not trim, and the trimmed ones of other flows.
+		signs, t := sumSigns(g.flows, lossSigns...), trimmed[g.address]
+		if t.Count > 0 && 2*t.Count >= lost[g.address] &&
+			spansOverlap(t.Since.Add(-sameMoment), t.Until.Add(sameMoment), signs.Since, signs.Until) {
+			v.lostToo[g.address] = g.flows
+			continue
+		}
 		var storms, timeouts, others []*flows.Flow
 		for _, f := range g.flows {
 			switch {
@@ -167,12 +182,8 @@ func locateLosses(all []*flows.Flow) (where, next string) {
 // describeUnmatched describes why flows have no answers: none were captured, or ACKs between the
 // same hosts could not be matched.
 func (v *view) describeUnmatched(of []*flows.Flow) string {
-	for i := range v.Unpaired {
-		u := &v.Unpaired[i]
-		back := slices.ContainsFunc(of, func(f *flows.Flow) bool { return u.Src == f.Dst && u.Dst == f.Src })
-		if back && u.ACKs > 0 {
-			return "no answer could be matched to this flow"
-		}
+	if slices.ContainsFunc(of, func(f *flows.Flow) bool { return v.unmatchedACKs[pair{f.Dst, f.Src}] }) {
+		return "no answer could be matched to this flow"
 	}
 	return "the capture contains no answers"
 }

@@ -82,7 +82,15 @@ func pingSize(to netip.Addr, octets uint32) uint32 {
 // The capture point, the receiver and either direction of the path give the same picture, so there is
 // no party. If the receiver answers others meanwhile, it is not down.
 func findPathDown(v *view) {
+	var last latest[pair] // answers by the two hosts
+	for _, f := range v.flows {
+		last.add(pair{f.Src, f.Dst}, f.Evidence.Sign(flows.SignAnswer).Until)
+	}
 	for _, to := range v.to {
+		var ofReceiver latest[netip.Addr] // answers of the receiver by source
+		for _, f := range to.flows {
+			ofReceiver.add(f.Src, f.Evidence.Sign(flows.SignAnswer).Until)
+		}
 		for _, g := range groupBy(to.flows, sourceOf) {
 			again := sumSigns(g.flows, flows.SignAfterTimeout)
 			down := len(g.flows) >= 2
@@ -96,17 +104,10 @@ func findPathDown(v *view) {
 			if !down {
 				continue
 			}
-			others, receiverAnswers := false, false
-			for _, f := range v.flows {
-				if (f.Src != g.address || f.Dst != to.address) &&
-					f.Evidence.Sign(flows.SignAnswer).Until.After(again.Since) {
-					others = true
-					receiverAnswers = receiverAnswers || f.Dst == to.address
-				}
-			}
-			if !others {
+			if !last.except(pair{g.address, to.address}).After(again.Since) {
 				continue
 			}
+			receiverAnswers := ofReceiver.except(g.address).After(again.Since)
 			verdict := Verdict{
 				Cause: CausePathDown, Joined: len(g.flows), Since: again.Since, Until: again.Until,
 				Suspects: []string{"the path between " + g.address.String() + " and " + to.address.String()},
@@ -127,4 +128,32 @@ func findPathDown(v *view) {
 			v.addVerdict(verdict, g.flows)
 		}
 	}
+}
+
+// latest has the latest time of events by key, and that of another key.
+type latest[K comparable] struct {
+	key    K
+	at     time.Time
+	others time.Time // latest time of all other keys
+}
+
+// add adds an event. The zero time is no event.
+func (l *latest[K]) add(k K, at time.Time) {
+	switch {
+	case k == l.key && at.After(l.at):
+		l.at = at
+	case k == l.key:
+	case at.After(l.at):
+		l.others, l.key, l.at = l.at, k, at
+	case at.After(l.others):
+		l.others = at
+	}
+}
+
+// except returns the latest time of all keys except one, or the zero time.
+func (l *latest[K]) except(k K) time.Time {
+	if k == l.key {
+		return l.others
+	}
+	return l.at
 }

@@ -166,7 +166,7 @@ func joinBursts(v *view) {
 	for _, f := range v.flows {
 		to[f.FlowKey] = f.DstMAC.String() == mac
 	}
-	kept := v.verdicts[:0]
+	kept, joined := v.verdicts[:0], 0
 	for _, one := range v.verdicts {
 		isBurst := (one.Cause == CauseIncast || one.Cause == CauseCongested) && len(one.Flows) > 0 &&
 			spansOverlap(one.Since, one.Until, storm.Since, storm.Until.Add(sameMoment)) &&
@@ -178,7 +178,10 @@ func joinBursts(v *view) {
 		storm.Flows = append(storm.Flows, one.Flows...)
 		storm.Octets += one.Octets
 		storm.Joined += one.Joined
-		storm.Text += " The packets that waited congested the path of " + formatCount(len(one.Flows), "flow") +
+		joined += len(one.Flows)
+	}
+	if joined > 0 {
+		storm.Text += " The packets that waited congested the path of " + formatCount(joined, "flow") +
 			" to it afterwards."
 	}
 	for j := range kept {

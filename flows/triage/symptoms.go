@@ -197,18 +197,34 @@ func findTrimmed(v *view) {
 		return f.Evidence.Sign(flows.SignTrimmed).Count > 0
 	}) {
 		trimmed := sumSigns(g.flows, flows.SignTrimmed)
+		text, all := describeRecovery(g.flows), g.flows
+		if others := withoutTrimmed(v.lostToo[g.address]); len(others) > 0 {
+			text += fmt.Sprintf(" Packets of %s to it were lost at the same time.",
+				formatCount(len(others), "other flow"))
+			all = append(all, others...)
+		}
 		v.addVerdict(Verdict{
-			Cause: CauseTrimmed, Joined: len(groupBy(g.flows, sourceOf)), Since: trimmed.Since, Until: trimmed.Until,
+			Cause: CauseTrimmed, Joined: len(groupBy(all, sourceOf)), Since: trimmed.Since, Until: trimmed.Until,
 			Suspects: []string{"a full queue before the capture point"},
 			Excluded: []string{"loss by corruption: a switch trims packets that do not fit into a queue"},
 			Text: fmt.Sprintf("A switch trimmed %s to %v instead of dropping them, from %s on: a queue before this "+
 				"capture point was full.%s", formatCount(trimmed.Count, "packet"), g.address, formatStart(trimmed),
-				describeRecovery(g.flows)),
+				text),
 			Next:   "Find the switch by its counters of trimmed packets, and the senders that share its queue.",
 			Frames: evidenceFrames(g.flows, flows.SignTrimmed, flows.SignTrimmedNAK),
 			Filter: joinAnd(filterRequests(g.flows), filterFrames(trimmed)),
-		}, g.flows)
+		}, all)
 	}
+}
+
+// withoutTrimmed returns the flows of which no packet was trimmed.
+func withoutTrimmed(all []*flows.Flow) (out []*flows.Flow) {
+	for _, f := range all {
+		if f.Evidence.Sign(flows.SignTrimmed).Count == 0 {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // describeRecovery describes the NAKs and the retransmissions that followed trimmed packets.

@@ -228,3 +228,50 @@ func TestNextSteps(t *testing.T) {
 		})
 	}
 }
+
+// Losses of other flows belong to the trimming of packets to the same receiver at the same time, if at least half
+// of the lost packets were trimmed.
+func TestLossesBesideTrimmedPackets(t *testing.T) {
+	trimmed, lossy := flowOf(2, 26, 100), flowOf(3, 26, 100)
+	*trimmed.Evidence.Sign(flows.SignTrimmed), *trimmed.Evidence.Sign(flows.SignAnswer) = signOf(5), signOf(50)
+	trimmed.PSN.Lost, trimmed.Causes.NAK = 5, 5
+	lossy.PSN.Lost, lossy.Causes.NAK = 2, 2
+	*lossy.Evidence.Sign(flows.SignNAK), *lossy.Evidence.Sign(flows.SignAnswer) = signOf(2), signOf(50)
+	all := explainFlows(trimmed, lossy)
+	require.Equal(t, []string{"trimmed ?a full queue before the capture point"}, causesOf(all))
+	require.Len(t, all[0].Flows, 2)
+	require.Contains(t, all[0].Text, "Packets of 1 other flow to it were lost at the same time.")
+
+	later := signOf(2)
+	later.Since, later.Until = later.Since.Add(time.Second), later.Until.Add(time.Second)
+	*lossy.Evidence.Sign(flows.SignNAK) = later
+	require.Equal(t, []string{"trimmed ?a full queue before the capture point", "loss"},
+		causesOf(explainFlows(trimmed, lossy)))
+
+	*lossy.Evidence.Sign(flows.SignNAK) = signOf(20)
+	lossy.PSN.Lost, lossy.Causes.NAK = 20, 20
+	require.Len(t, explainFlows(trimmed, lossy), 2, "most were lost")
+}
+
+// The first senders that ignore CNPs are named by a finding about their receiver, and the others are counted.
+func TestManyUnheedingSendersAreCounted(t *testing.T) {
+	var all []flows.Flow
+	for i := range byte(8) {
+		f := withMarks(flowOf(10+i, 26, 100))
+		f.CNPs, *f.Evidence.Sign(flows.SignCNP) = 40, signOf(40)
+		f.Evidence.PortLoad = 0.9
+		if i < 5 {
+			f.Evidence.Control.Unheeded = signOf(40)
+		}
+		all = append(all, f)
+	}
+	found := explainFlows(all...)
+	require.Len(t, found, 6)
+	for _, v := range found[:5] {
+		require.Equal(t, triage.CauseCNPUnheeded, v.Cause)
+	}
+	require.Equal(t, triage.CauseIncast, found[5].Cause)
+	require.Contains(t, found[5].Text, "One of them, 10.0.0.12, did not slow down after its CNPs. Nor did 2 other "+
+		"senders.")
+	require.NotContains(t, found[5].Text, "10.0.0.13")
+}

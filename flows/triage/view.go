@@ -17,9 +17,25 @@ type view struct {
 	to, from       groups
 	pairs          map[pair]uint64 // CNPs by source and destination that could not be matched to a flow
 	verdicts       []Verdict
-	end            time.Time                 // of the capture, as far as flows and links show it
-	explainedFlows []map[rocev2.FlowKey]bool // flows with a verdict, by cause
-	withoutAnswers map[rocev2.FlowKey]bool   // flows about which all ACKs have a wrong ICRC
+	end            time.Time                    // of the capture, as far as flows and links show it
+	explainedFlows []map[rocev2.FlowKey]bool    // flows with a verdict, by cause
+	withoutAnswers map[rocev2.FlowKey]bool      // flows about which all ACKs have a wrong ICRC
+	lostToo        map[netip.Addr][]*flows.Flow // flows with losses that belong to trimmed packets, by receiver
+	unmatchedACKs  map[pair]bool                // directions of ACKs that could not be matched
+	bySourceQP     map[sender]onlyFlow          // flows by addresses and source queue pair, which may be unknown
+}
+
+// A sender is a source, a destination and a queue pair of the source.
+type sender struct {
+	pair
+	qp    uint32
+	known bool // qp is valid
+}
+
+// An onlyFlow is one of n flows.
+type onlyFlow struct {
+	one *flows.Flow
+	n   int
 }
 
 // A pair is a source and a destination.
@@ -35,7 +51,8 @@ type group struct {
 
 func newView(s *flows.Snapshot) *view {
 	v := &view{Snapshot: s, pairs: map[pair]uint64{}, explainedFlows: make([]map[rocev2.FlowKey]bool, noCause),
-		withoutAnswers: map[rocev2.FlowKey]bool{}}
+		withoutAnswers: map[rocev2.FlowKey]bool{}, lostToo: map[netip.Addr][]*flows.Flow{},
+		unmatchedACKs: map[pair]bool{}, bySourceQP: map[sender]onlyFlow{}}
 	for i := range s.Flows {
 		if f := &s.Flows[i]; f.Evidence != nil && f.DestQP > 1 {
 			v.flows = append(v.flows, f)
@@ -53,6 +70,16 @@ func newView(s *flows.Snapshot) *view {
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
 		v.pairs[pair{u.Src, u.Dst}] += u.CNPs + u.FastCNPs
+		if u.ACKs > 0 {
+			v.unmatchedACKs[pair{u.Src, u.Dst}] = true
+		}
+	}
+	for _, f := range v.flows {
+		of := sender{pair{f.Src, f.Dst}, f.SrcQP, true}
+		if f.SrcQPFrom == 0 {
+			of = sender{pair: of.pair}
+		}
+		v.bySourceQP[of] = onlyFlow{f, v.bySourceQP[of].n + 1}
 	}
 	v.to = groupBy(v.flows, destinationOf)
 	v.from = groupBy(v.flows, sourceOf)

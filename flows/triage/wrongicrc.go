@@ -154,16 +154,16 @@ func (v *view) addCorruptAnswers(k answerKind, c *wrongCount) {
 }
 
 // flowOf returns the only flow that unmatched answers can be about, or nil.
-func (v *view) flowOf(u *flows.Unpaired) (found *flows.Flow) {
-	for _, f := range v.flows {
-		if f.Src == u.Dst && f.Dst == u.Src && (f.SrcQPFrom == 0 || f.SrcQP == u.DestQP) {
-			if found != nil {
-				return nil
-			}
-			found = f
-		}
+func (v *view) flowOf(u *flows.Unpaired) *flows.Flow {
+	forth := pair{u.Dst, u.Src}
+	unknown, known := v.bySourceQP[sender{pair: forth}], v.bySourceQP[sender{forth, u.DestQP, true}]
+	switch {
+	case unknown.n+known.n != 1:
+		return nil
+	case known.n == 1:
+		return known.one
 	}
-	return found
+	return unknown.one
 }
 
 // A rejection is a host that rejected requests, matched to a flow or not.
@@ -171,7 +171,8 @@ type rejection struct {
 	sign   flows.Sign
 	counts map[bth.NAKCode]uint64
 	flows  []*flows.Flow
-	asked  []netip.Addr // hosts with rejected requests
+	asked  []netip.Addr        // hosts with rejected requests
+	askers map[netip.Addr]bool // the same as a set
 	lines  int
 }
 
@@ -186,7 +187,7 @@ func (v *view) collectRefusals(kind flows.SignKind, of func(*flows.Unpaired) flo
 		}
 		r := all[host]
 		if r == nil {
-			r = &rejection{counts: map[bth.NAKCode]uint64{}}
+			r = &rejection{counts: map[bth.NAKCode]uint64{}, askers: map[netip.Addr]bool{}}
 			all[host] = r
 			hosts = append(hosts, host)
 		}
@@ -195,7 +196,8 @@ func (v *view) collectRefusals(kind flows.SignKind, of func(*flows.Unpaired) flo
 		for code, n := range a.NAKs() {
 			r.counts[code] += n
 		}
-		if !slices.Contains(r.asked, asker) {
+		if !r.askers[asker] {
+			r.askers[asker] = true
 			r.asked = append(r.asked, asker)
 		}
 		if f != nil {
