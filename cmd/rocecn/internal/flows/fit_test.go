@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -38,5 +39,30 @@ func TestWrapLine(t *testing.T) {
 			{{Text: "  "}, {Text: "bit", colour: red}, {Text: ", "}, l[3]}}},
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.want, l.wrap(row.width)) })
+	}
+}
+
+// Columns are left out in their order until the others fit: each of them frees its width and the space before it.
+func TestFitColumns(t *testing.T) {
+	row := func(texts ...string) (cells []cell) {
+		for _, text := range texts {
+			cells = append(cells, cell{Text: text})
+		}
+		return cells
+	}
+	rows := [][]cell{row("A", "B", "C", "D"), row("1", "2", "0", "4"), row("5", "6", "–", "8")}
+	widths := []int{3, 5, 2, 4} // 18 with a space before each, 28 with the name
+	for _, c := range []struct {
+		width int
+		kept  []int
+	}{
+		{28, []int{0, 1, 2, 3}},
+		{27, []int{0, 1, 3}}, {25, []int{0, 1, 3}}, // without a number
+		{24, []int{0, 1}}, {20, []int{0, 1}},
+		{19, []int{1}}, {16, []int{1}}, {15, []int{1}}, // B may not be left out
+	} {
+		t.Run(fmt.Sprint(c.width), func(t *testing.T) {
+			require.Equal(t, c.kept, fitColumns(rows, widths, c.width, 10, []string{"D", "A", "C"}))
+		})
 	}
 }

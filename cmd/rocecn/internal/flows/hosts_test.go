@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,8 +113,10 @@ func TestHostSays(t *testing.T) {
 		{"timers", marked, sender, `"to_retransmits":5`, `"to_retransmits":8`, ``, ``,
 			[]string{"719 retransmitted after a timeout in the capture, to_retransmits +3: " +
 				"timers of the host ran out"}},
-		{"pauses", marked, receiver, ``, ``, `"rx_prio3_pause":1,"rx_prio3_pause_duration":1,"tx_prio3_pause":1`,
-			`"rx_prio3_pause":3,"rx_prio3_pause_duration":9,"tx_prio3_pause":2`,
+		{"pauses", marked, receiver, ``, ``, `"rx_prio3_pause":1,"rx_prio3_pause_duration":1,"tx_prio3_pause":1,` +
+			`"rx_pause_storm_warning_events":1,"rx_prio3_pause_transition":1`,
+			`"rx_prio3_pause":3,"rx_prio3_pause_duration":9,"tx_prio3_pause":2,` +
+				`"rx_pause_storm_warning_events":7,"rx_prio3_pause_transition":8`,
 			[]string{"no pause in the capture, rx_prio3_pause +2: the network stopped the host",
 				"no pause in the capture, tx_prio3_pause +1: the host stopped the network, it took data too slowly"}},
 		{"not ready", "real/s4-rnr.eth1.pcap.gz", receiver, `"send_rnr_err":1`, `"send_rnr_err":29`, ``, ``,
@@ -182,6 +185,26 @@ func TestHostLine(t *testing.T) {
   1661 CE in the capture, np_cnp_sent +0: the receiver's ECN is off
   c +3, b was reset
 `, out)
+}
+
+// Each file of -host counts.
+func TestTwoHostFiles(t *testing.T) {
+	capture := wiretest.Path(t, strings.Split(marked, "/")...)
+	args := []string{"-address", "10.9.9.9", capture}
+	var want []string
+	for _, host := range []string{"first", "second"} {
+		args = slices.Concat([]string{"-host", hostFile(t,
+			observation(host, "21:37:20", receiver, `"np_cnp_sent":5`, ``),
+			observation(host, "21:37:25", receiver, `"np_cnp_sent":5`, ``))}, args)
+		want = append(want, host)
+	}
+	var got []string
+	for _, l := range lines(t, args...) {
+		if host, ok := l["host"].(string); ok {
+			got = append(got, host)
+		}
+	}
+	require.ElementsMatch(t, want, got)
 }
 
 // In JSON, characters of a host's name that a terminal may interpret are escaped.

@@ -165,3 +165,29 @@ func TestNoticesOnce(t *testing.T) {
 	require.EqualValues(t, len(wiretest.Capture(t, "fastcnp.pcap")), total)
 	require.Empty(t, table.Changes().Unpaired)
 }
+
+// The quantiles of a hundred values differ from each other and from the greatest one.
+func TestQuantiles(t *testing.T) {
+	f := everything()
+	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
+	for n := range 200 {
+		f.RTT.Add(time.Duration(n+1) * time.Nanosecond)
+		f.AfterCE.Add(time.Duration(n+1) * 2 * time.Nanosecond)
+	}
+	got := exposition(t, string(appendPrometheus(nil, &flows.Snapshot{Flows: []flows.Flow{f}})))
+	for _, row := range []struct {
+		name     string
+		quantile string
+		want     float64 // a histogram has an error of up to 3 %
+	}{{"rtt", "0.5", 100e-9}, {"rtt", "0.99", 198e-9}, {"cnp_after_ce", "0.5", 200e-9}, {"cnp_after_ce", "0.99", 396e-9}} {
+		found := false
+		for series, value := range got {
+			if strings.HasPrefix(series, "rocecn_flow_"+row.name+"_seconds ") &&
+				strings.Contains(series, fmt.Sprintf("quantile=%q", row.quantile)) {
+				found = true
+				require.InEpsilon(t, row.want, value, 0.03, series)
+			}
+		}
+		require.True(t, found, "%v", row)
+	}
+}

@@ -202,8 +202,7 @@ func (s *source) findPackets() {
 		}
 		b := s.beginBatch()
 		if !r.Supported() {
-			b.unknown = true
-			r.Data = nil
+			b.unknown = true // decoding its packets fails
 		}
 		b.records = append(b.records, record{r.Data, r.Time, s.in.Options(&r)})
 		if len(b.records) == maxBatch {

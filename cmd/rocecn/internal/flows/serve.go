@@ -72,7 +72,9 @@ func (s *site) handler(a answer) http.HandlerFunc {
 		mu.Lock()
 		var err error
 		if octets == nil || time.Since(made) >= fresh {
-			octets, err = a.octets(s, r.Context())
+			if octets, err = a.octets(s, r.Context()); err != nil {
+				octets = nil // a part of an answer is no answer for later requests
+			}
 			made = time.Now()
 		}
 		b := octets

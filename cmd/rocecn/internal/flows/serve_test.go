@@ -3,14 +3,17 @@ package flows
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -255,4 +258,82 @@ func TestListenSays(t *testing.T) {
 	defer s.close()
 	s.server.ErrorLog.Print("http: Accept error")
 	require.Contains(t, stderr.String(), "\nrocecn flows: http: Accept error\n")
+}
+
+// An answer is made once for requests in quick succession. An error is the whole answer to one request, and has its
+// status.
+func TestAnswersAreKept(t *testing.T) {
+	made := 0
+	var failure error
+	get := func(h http.HandlerFunc) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		return w
+	}
+	newHandler := func() http.HandlerFunc {
+		made = 0
+		return new(site).handler(answer{kind: "text/csv", octets: func(*site, context.Context) ([]byte, error) {
+			made++
+			return []byte("table\n"), failure
+		}})
+	}
+	for quick := false; !quick; { // a machine may be too slow for two requests within a second
+		begin, h := time.Now(), newHandler()
+		for range 2 {
+			w := get(h)
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Equal(t, "table\n", w.Body.String())
+			require.Equal(t, "text/csv", w.Header().Get("Content-Type"))
+			require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		}
+		if quick = time.Since(begin) < fresh; quick {
+			require.Equal(t, 1, made)
+		}
+	}
+	h := newHandler()
+	failure = errors.New("the table is gone")
+	for range 2 {
+		w := get(h)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "the table is gone\n", w.Body.String())
+	}
+	failure = nil
+	require.Equal(t, "table\n", get(h).Body.String())
+}
+
+// While the capture is read, the site has the findings until then, and the packets that the kernel dropped.
+func TestSiteBeforeTheEnd(t *testing.T) {
+	o, _ := parse([]string{"-listen", "127.0.0.1:0", "-json", "-explain", "rxe-verbs6.pcap"}, nil, io.Discard)
+	require.NotNil(t, o)
+	table := flows.New(o.table)
+	var d flows.Decoder
+	var p flows.Packet
+	for i, one := range wiretest.Capture(t, "rxe-verbs6.pcap") {
+		d.Decode(&p, one.Data, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(i+1), one.Time)
+	}
+	s := &site{of: &accountant{options: o, table: table},
+		reader: &reader{dropped: 5, present: 2}, asks: make(chan func()), closed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go s.waitForEnd(ctx)
+
+	samples := exposition(t, string(wiretest.Must(s.answerMetrics(ctx))(t)))
+	require.EqualValues(t, 7, samples["rocecn_capture_dropped_packets_total"])
+	var all []map[string]any
+	require.NoError(t, json.Unmarshal(wiretest.Must(s.answerJSON(ctx))(t), &all))
+	var causes []any
+	for _, line := range all {
+		if line["cause"] != nil {
+			causes = append(causes, line["cause"])
+		}
+	}
+	require.Contains(t, causes, "receiver not ready")
+
+	close(s.closed)
+	cancel()
+	for _, a := range answers {
+		_, err := a.octets(s, ctx)
+		require.Error(t, err, a.path)
+	}
 }

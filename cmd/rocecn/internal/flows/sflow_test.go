@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -376,4 +377,15 @@ func TestSFlowAnswers(t *testing.T) {
 	require.Positive(t, sums.CNPs)
 	require.Positive(t, sums.Fast)
 	require.Positive(t, sums.FCN)
+}
+
+// A capture with a damaged end is an error that names it; the samples before it are counted.
+func TestSFlowDamaged(t *testing.T) {
+	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "sflow", "ovs.pcap")))(t)
+	path := filepath.Join(t.TempDir(), "damaged.pcap")
+	require.NoError(t, os.WriteFile(path, octets[:len(octets)-7], 0o600))
+	status, out, stderr := run(t, nil, "-json", "-sflow", ":6343", path)
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, path+": ")
+	require.Contains(t, out, `"sampled":true`)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -230,4 +231,23 @@ func TestTopLost(t *testing.T) {
 	_, out, stderr := top(t, nil, "-max-flows", "16", "-interval", "1h", path)
 	require.NotContains(t, out, " 0 flows evicted")
 	require.Contains(t, stderr, "table full (-max-flows): evicted ")
+}
+
+// The paused priorities have a line each, the longest pauses first; without any, the line says so.
+func TestTopPauses(t *testing.T) {
+	w := watched()
+	require.Contains(t, string(w.formatBlock(columns, 0)), "\npaused: no PFC or PAUSE frame seen\n")
+	for i := range byte(maxPauses + 2) {
+		l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, i}}
+		l.Priorities[3] = flows.Priority{XOFF: uint64(i) + 4, XON: uint64(i) + 1,
+			Paused: time.Duration(i+1) * 10 * time.Millisecond}
+		w.last.Links = append(w.last.Links, l)
+	}
+	text := string(w.formatBlock(columns, 0))
+	require.NotContains(t, text, "no PFC")
+	first := fmt.Sprintf("\npaused by 02:00:00:00:00:%02x, priority 3: %d.0%% of the time, %d XOFF, %d XON\n",
+		maxPauses+1, maxPauses+2, maxPauses+5, maxPauses+2)
+	require.Contains(t, text, first)
+	require.Contains(t, text, "\nand 2 priorities or sources that pause\n")
+	require.NotContains(t, text, "02:00:00:00:00:01,")
 }
