@@ -374,3 +374,19 @@ func TestPagePauses(t *testing.T) {
 	require.Equal(t, "02:00:00:00:00:31, priority 0", lanes[0].Name)
 	require.Equal(t, [5]int64{1e9, 3601e9, 49e6, 0, 0}, lanes[0].Pauses[0])
 }
+
+// The numbers of bins keep their places: zeros between them stay, and those at the end go.
+func TestBinsKeepTheirPlaces(t *testing.T) {
+	for _, row := range []struct{ bins, want []uint32 }{
+		{[]uint32{0, 3, 0, 0, 5, 0, 0}, []uint32{0, 3, 0, 0, 5}}, {[]uint32{7, 0, 8}, []uint32{7, 0, 8}},
+		{[]uint32{0, 0}, nil}, {[]uint32{0, 0, 0, 1}, []uint32{0, 0, 0, 1}}, {[]uint32{1, 2}, []uint32{1, 2}},
+	} {
+		t.Run(fmt.Sprint(row.bins), func(t *testing.T) {
+			bins := make([]flows.Bin, len(row.bins))
+			for i, n := range row.bins {
+				bins[i].CNPs = n
+			}
+			require.Equal(t, row.want, trimZeros(bins, func(b *flows.Bin) uint32 { return b.CNPs }))
+		})
+	}
+}

@@ -232,8 +232,11 @@ func TestTotalsOfEverything(t *testing.T) {
 	s := &flows.Snapshot{Flows: []flows.Flow{f}, Unpaired: []flows.Unpaired{unpaired},
 		Evicted: flows.Evicted{Trimmed: 1000, ResponsePSN: flows.ResponsePSN{Gaps: 2000, Missing: 3000, Late: 4000,
 			Retransmitted: 5000}},
-		Capture: flows.Capture{Discarded: map[string]uint64{"acl": 7, "red": 8}}}
+		Capture: flows.Capture{Discarded: map[string]uint64{"acl": 7, "red": 8}}, Links: make([]flows.Link, 2)}
 	s.Evicted.Wrong.CNPs = 400
+	s.Links[0].Priorities[3] = flows.Priority{XOFF: 10, XON: 20, Paused: 300 * time.Millisecond}
+	s.Links[1].Priorities[3] = flows.Priority{XOFF: 1, XON: 2, Paused: 30 * time.Millisecond}
+	s.Links[1].All = flows.Priority{XOFF: 5, XON: 6, Paused: 7 * time.Millisecond}
 	got := exposition(t, string(appendTotals(nil, s, 0)))
 	for _, row := range []struct {
 		name string
@@ -246,6 +249,8 @@ func TestTotalsOfEverything(t *testing.T) {
 		{`wrong_answers_total kind="cnps"`, 444}, {`wrong_answers_total kind="fast"`, 5},
 		{`wrong_answers_total kind="ppfc"`, 6}, {`wrong_answers_total kind="fcn"`, 7},
 		{`wrong_answers_total kind="proxy"`, 8},
+		{`paused_seconds_total priority="3"`, 0.33}, {`paused_seconds_total priority="all"`, 0.007},
+		{`pfc_xoff_total priority="3"`, 11}, {`pfc_xon_total priority="3"`, 22}, {`pfc_xoff_total priority="all"`, 5},
 	} {
 		require.Equal(t, row.want, got["rocecn_capture_"+row.name], row.name)
 	}

@@ -132,6 +132,27 @@ func TestSFlowSocket(t *testing.T) {
 	}
 }
 
+// An interval also ends if no datagram comes after it.
+func TestSFlowSocketInterval(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	first := make(chan struct{})
+	stderr, out := &output{line: first}, new(output)
+	status := make(chan int, 1)
+	go func() {
+		status <- Run(ctx, []string{"-json", "-sflow", "127.0.0.1:0", "-interval", "20ms"}, nil, out, stderr)
+	}()
+	<-first
+	conn := wiretest.Must(net.Dial("udp", regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(stderr.String())))(t)
+	defer conn.Close()
+	_, err := conn.Write(datagrams(t)[0])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), `"interval":`) }, time.Minute,
+		10*time.Millisecond)
+	interrupt()
+	require.Zero(t, <-status, stderr)
+}
+
 // collected is a collector without input.
 func collected(t *testing.T) *collector {
 	t.Helper()

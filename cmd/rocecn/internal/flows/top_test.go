@@ -248,6 +248,6 @@ func TestTopPauses(t *testing.T) {
 	first := fmt.Sprintf("\npaused by 02:00:00:00:00:%02x, priority 3: %d.0%% of the time, %d XOFF, %d XON\n",
 		maxPauses+1, maxPauses+2, maxPauses+5, maxPauses+2)
 	require.Contains(t, text, first)
-	require.Contains(t, text, "\nand 2 priorities or sources that pause\n")
+	require.Contains(t, text, "\nand 2 other pauses\n")
 	require.NotContains(t, text, "02:00:00:00:00:01,")
 }

@@ -309,7 +309,7 @@ func (w *watch) pauseLines() (lines []topLine) {
 	case len(all) == 0:
 		lines = append(lines, topLine{{Text: "paused: no PFC or PAUSE frame seen"}})
 	case more > 0:
-		lines = append(lines, topLine{{Text: fmt.Sprintf("and %s that pause", cli.Count(more, "priority or source"))}})
+		lines = append(lines, topLine{{Text: "and " + cli.Count(more, "other pause")}})
 	}
 	return lines
 }
