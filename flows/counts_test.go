@@ -250,6 +250,7 @@ func TestWholeMessages(t *testing.T) {
 		of     Messages
 	}{
 		{"complete", newPaired(t, 10).sendOp(first, 10).sendOp(middle, 11).sendOp(last, 12), Messages{1, 1}},
+		{"the first one comes late, and again", newPaired(t, 10).sendOp(only, 12, 10, 10), Messages{2, 2}},
 		{"reordered", newPaired(t, 10).sendOp(first, 10).sendOp(last, 12).sendOp(middle, 11).sendOp(only, 13),
 			Messages{2, 2}},
 		{"the first comes last",

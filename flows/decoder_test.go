@@ -79,6 +79,31 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
+// A truncated packet in a tunnel also shows the label of its flow.
+func TestTunnelsOfTruncatedPackets(t *testing.T) {
+	for _, tunnel := range []encap.Tunnel{&encap.IPInIPv6{Src: pe1, Dst: pe2},
+		&encap.VXLAN{Src: pe1, Dst: pe2, VNI: 7, Ethernet: make([]byte, 14)}} {
+		t.Run(fmt.Sprintf("%T", tunnel), func(t *testing.T) {
+			table := New(Config{})
+			var d Decoder
+			var p Packet
+			outer := wiretest.Must(tunnel.Append(nil, newWrite(t, 10, 300), 0xBEEF5))(t)
+			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, AllowTruncated: true}
+			require.True(t, d.Decode(&p, outer[:len(outer)-200], o))
+			table.Observe(&p, 1, time.Time{})
+			m := fcn.Message{FlowLabel: 0xBEEF5, Level: 3}
+			notice := wiretest.Must(m.AppendPacket(nil, pe2, pe1, fcn.Config{}))(t)
+			require.True(t, d.Decode(&p, notice, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+			table.Observe(&p, 2, time.Time{})
+			all := table.Snapshot()
+			require.Len(t, all.Flows, 1)
+			require.EqualValues(t, 1, all.Flows[0].FCN)
+			require.EqualValues(t, 1, all.Flows[0].Truncated)
+			require.Empty(t, all.Unpaired)
+		})
+	}
+}
+
 func TestCountedFields(t *testing.T) {
 	table := New(Config{})
 	var d Decoder

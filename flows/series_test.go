@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -203,4 +204,30 @@ func TestSeriesNotices(t *testing.T) {
 	}
 	require.Equal(t, map[MarkKind]int{MarkRetransmission: 1, MarkFastCNP: 2, MarkPPFC: 2, MarkFCN: 1, MarkProxy: 1},
 		kinds)
+}
+
+// A series begins with the first request or response, and not with an earlier notification about the flow.
+func TestSeriesBeginsWithData(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Series: true})
+	s.setTime(100).pairFlow().observe(Packet{kind: fastKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyBA()},
+		about: s.keyAB()})
+	s.setTime(200).sendOnly(10)
+	got := s.Series(s.onlyFlow().FlowKey)
+	require.Equal(t, s.now, got.Start)
+	require.Equal(t, s.now, got.End)
+}
+
+// Flows that are evicted give back the space for their queue depths, so that later flows have some.
+func TestSeriesOfQueuesAreReleased(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Series: true, MaxFlows: 16})
+	for n := range uint32(maxQueueSeries + 100) {
+		s.qpB = 1000 + n
+		s.setTime(int(n)).observe(Packet{kind: requestKind, nHops: 1, hops: [maxNodes]QueueDepth{{7, 64, true}},
+			pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 10}})
+		got := s.Series(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB})
+		require.NotNil(t, got)
+		require.Len(t, got.Nodes, 1, "flow %d", n)
+	}
 }
