@@ -179,7 +179,10 @@ func TestQuantiles(t *testing.T) {
 		name     string
 		quantile string
 		want     float64 // a histogram has an error of up to 3 %
-	}{{"rtt", "0.5", 100e-9}, {"rtt", "0.99", 198e-9}, {"cnp_after_ce", "0.5", 200e-9}, {"cnp_after_ce", "0.99", 396e-9}} {
+	}{
+		{"rtt", "0.5", 100e-9}, {"rtt", "0.99", 198e-9},
+		{"cnp_after_ce", "0.5", 200e-9}, {"cnp_after_ce", "0.99", 396e-9},
+	} {
 		found := false
 		for series, value := range got {
 			if strings.HasPrefix(series, "rocecn_flow_"+row.name+"_seconds ") &&

@@ -197,6 +197,17 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, 1, status) // a missing capture is a permanent error
 }
 
+// The summary names the sources and the sink of each role.
+func TestSummaryNamesSinks(t *testing.T) {
+	f := wiretest.Must(parseFile([]byte("[source.a]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +
+		"[source.b]\ntype = \"capture\"\nfile = \"b.pcap\"\n" +
+		"[sink.out]\ntype = \"raw\"\n[sink.file]\ntype = \"capture\"\nfile = \"out.pcap\"\n" +
+		"[role.proxy]\nenabled = true\nsources = [\"a\", \"b\"]\nsink = \"out\"\naccept = [\"::1\"]\n" +
+		"[role.receiver]\nenabled = true\nsources = [\"b\"]\nsink = \"file\"\nself = [\"2001:db8::1\"]\n")))(t)
+	require.Contains(t, f.formatSummary(), "role.proxy: from a, b to out\n")
+	require.Contains(t, f.formatSummary(), "role.receiver: from b to file\n")
+}
+
 // check does not write to a capture.
 func TestCheckCaptureSink(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sent.pcap")

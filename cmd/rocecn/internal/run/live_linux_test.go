@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // theProxy is a proxy that learns from packets that cross the router.
@@ -347,24 +349,33 @@ func TestNotify(t *testing.T) {
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
 	t.Setenv("WATCHDOG_USEC", "200000")
-	awaitMessage := func(want string) {
+	awaitMessage := func(want string) (rest string) {
 		t.Helper()
 		b := make([]byte, 1<<10)
 		for {
 			require.NoError(t, socket.SetReadDeadline(time.Now().Add(wiretest.Timeout)))
 			n := wiretest.Must(socket.Read(b))(t)
-			if strings.HasPrefix(string(b[:n]), want) {
-				return
+			if rest, ok := strings.CutPrefix(string(b[:n]), want); ok {
+				return rest
 			}
 			require.Equal(t, "WATCHDOG=1", string(b[:n]))
 		}
+	}
+	monotonic := func() int64 { // microseconds of the clock that systemd compares with
+		var now unix.Timespec
+		require.NoError(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+		return now.Nano() / 1000
 	}
 	config := fmt.Sprintf(readConfig("notify"), proxymsg.Port)
 	agent := start(t, h, config)
 	awaitMessage("READY=1")
 	awaitMessage("WATCHDOG=1")
+	before := monotonic()
 	agent.reload(t, config+"rate_in = { per_second = 5 }\n")
-	awaitMessage("RELOADING=1\nMONOTONIC_USEC=")
+	text := strings.TrimSpace(awaitMessage("RELOADING=1\nMONOTONIC_USEC="))
+	reloaded := wiretest.Must(strconv.ParseInt(text, 10, 64))(t)
+	require.GreaterOrEqual(t, reloaded, before)
+	require.LessOrEqual(t, reloaded, monotonic())
 	awaitMessage("READY=1")
 	require.NoError(t, agent.Process.Signal(hup))
 	awaitMessage("RELOADING=1\nMONOTONIC_USEC=")

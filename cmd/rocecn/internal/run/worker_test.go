@@ -324,7 +324,20 @@ func sentBy(t *testing.T, keys string, names ...string) []string {
 	config = written(t, "agent.toml", config)
 	status := Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr)
 	require.Zero(t, status, stderr)
+	require.NotContains(t, openFiles(), file)
 	return packets(t, file)
+}
+
+// openFiles returns the names of the open files of the process, as far as the system lists them.
+func openFiles() (names []string) {
+	const folder = "/proc/self/fd"
+	list, _ := os.ReadDir(folder)
+	for _, one := range list {
+		if name, err := os.Readlink(filepath.Join(folder, one.Name())); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Roles with one sink write to one file.
