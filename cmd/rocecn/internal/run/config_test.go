@@ -202,10 +202,10 @@ func TestSummaryNamesSinks(t *testing.T) {
 	f := wiretest.Must(parseFile([]byte("[source.a]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +
 		"[source.b]\ntype = \"capture\"\nfile = \"b.pcap\"\n" +
 		"[sink.out]\ntype = \"raw\"\n[sink.file]\ntype = \"capture\"\nfile = \"out.pcap\"\n" +
-		"[role.proxy]\nenabled = true\nsources = [\"a\", \"b\"]\nsink = \"out\"\naccept = [\"::1\"]\n" +
-		"[role.receiver]\nenabled = true\nsources = [\"b\"]\nsink = \"file\"\nself = [\"2001:db8::1\"]\n")))(t)
+		"[role.proxy]\nenabled = true\nsources = [\"a\", \"b\"]\nsink = \"out\"\n" + everyRole["proxy"] +
+		"[role.switch]\nenabled = true\nsources = [\"b\"]\nsink = \"file\"\n" + everyRole["switch"])))(t)
 	require.Contains(t, f.formatSummary(), "role.proxy: from a, b to out\n")
-	require.Contains(t, f.formatSummary(), "role.receiver: from b to file\n")
+	require.Contains(t, f.formatSummary(), "role.switch: from b to file\n")
 }
 
 // check does not write to a capture.
