@@ -60,13 +60,13 @@ func (n *Network) walkPath(from, to *Host, do func(p *Port, tunnel int64)) {
 		if s.index == egress {
 			egress = -1
 		}
-		ways := s.ways[to.index]
+		ways := s.waysTo(to.index)
 		if pe := int(n.edges[to.index]); egress < 0 && len(ways) > 0 && ways[0].core && s.kind == edge &&
 			pe >= 0 && pe != s.index {
 			egress = pe
 		}
 		if egress >= 0 {
-			ways = s.back[egress]
+			ways = s.waysTo(^egress)
 		}
 		if len(ways) == 0 {
 			return

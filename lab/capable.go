@@ -84,11 +84,12 @@ func (n *Network) buildProblem(from, to netip.Addr, about []byte, pointer uint32
 
 // handleRejection handles an ICMPv6 message to a switch, and reports whether the packet is one.
 func (s *Switch) handleRejection(k *packet) bool {
-	if len(k.ip) < wire.IPv6Size || k.ip[6] != wire.ProtoICMPv6 {
+	n := s.net
+	ip := n.pool.octets(k)
+	if len(ip) < wire.IPv6Size || ip[6] != wire.ProtoICMPv6 {
 		return false
 	}
-	n := s.net
-	_, d := s.role.agent.Receive(nil, n.roles.decodeFrame(k.ip), node.Event{Observe: true, Now: n.Sim.Now().Clock()})
+	_, d := s.role.agent.Receive(nil, n.roles.decodeFrame(ip), node.Event{Observe: true, Now: n.Sim.Now().Clock()})
 	if d.Action != node.ActionLearned {
 		n.count.Refused++
 	}

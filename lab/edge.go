@@ -58,7 +58,7 @@ func (s *Switch) flowLabel(k *packet) uint32 {
 // handleFCN handles an FCN to the PE.
 func (s *switchRole) handleFCN(k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
-	out, d := s.pe.Receive(roles.answer[:0], roles.decodeFrame(k.ip), n.eventNow())
+	out, d := s.pe.Receive(roles.answer[:0], roles.decodeFrame(n.pool.octets(k)), n.eventNow())
 	s.sendCNP(out, &d, k.flow, n.cfg.EdgeDelay)
 }
 

@@ -47,7 +47,7 @@ func (h *Host) Handle(arg uint32) {
 	k := h.net.pool.packetAt(r)
 	h.net.roles.making--
 	if int(k.to) == h.index {
-		h.role.receiveNotification(k.ip, k.flow)
+		h.role.receiveNotification(h.net.pool.octets(k), k.flow)
 		h.net.pool.release(r)
 		return
 	}

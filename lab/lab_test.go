@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -376,7 +377,12 @@ func TestCheck(t *testing.T) {
 // The print depends on every octet of the arrivals, not only on their length.
 func TestPrintOfOctets(t *testing.T) {
 	n, out := star(dcqcn(None), 1, 100*sim.Gbps, µs)
-	notice := func(ip ...byte) *packet { return &packet{kind: message, octets: 40, egress: -1, ip: ip} }
+	notice := func(ip ...byte) *packet {
+		_, k := n.pool.get()
+		k.kind, k.octets = message, 40
+		n.pool.setOctets(k, append(n.pool.buffer(k), ip...))
+		return k
+	}
 	ip := []byte("0123456789abcdefghijk")
 	prints := map[uint64]bool{}
 	print := func(k *packet) {
@@ -675,6 +681,16 @@ func TestWindow(t *testing.T) {
 	require.NoError(t, n.Check())
 }
 
+// A packet is one line of a processor's cache, which the garbage collector does not scan.
+func TestPacketSize(t *testing.T) {
+	of := reflect.TypeFor[packet]()
+	require.EqualValues(t, 64, of.Size())
+	for i := range of.NumField() {
+		require.Contains(t, []reflect.Kind{reflect.Bool, reflect.Uint8, reflect.Int32, reflect.Uint32, reflect.Int64},
+			of.Field(i).Type.Kind(), of.Field(i).Name)
+	}
+}
+
 // A meter weighs each depth by its duration.
 func TestMeter(t *testing.T) {
 	m := Meter{since: 100, depth: 7}
@@ -682,6 +698,7 @@ func TestMeter(t *testing.T) {
 	m.advanceTo(110, 30)
 	m.advanceTo(140, 0) // 30 of depth 30
 	m.advanceTo(200, 5) // 60 of depth 0
+	m.stop(200)
 	require.Equal(t, uint64(100), m.Queue.Count())
 	require.InDelta(t, (10*7.+30*30)/100, m.Queue.Mean(), 1e-12)
 	require.Equal(t, uint64(30), m.Queue.Max())

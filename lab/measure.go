@@ -13,7 +13,6 @@ import (
 type Histogram struct {
 	weights []uint64
 	sum     float64 // of value times weight
-	total   uint64
 	max     uint64
 }
 
@@ -38,7 +37,6 @@ func (h *Histogram) Add(v, weight uint64) {
 		h.weights = append(h.weights, 0)
 	}
 	h.weights[b] += weight
-	h.total += weight
 	h.sum += float64(v) * float64(weight)
 	h.max = max(h.max, v)
 }
@@ -46,7 +44,7 @@ func (h *Histogram) Add(v, weight uint64) {
 // Join returns a Histogram with the values of both.
 func (h *Histogram) Join(o *Histogram) Histogram {
 	j := Histogram{
-		weights: slices.Clone(h.weights), sum: h.sum + o.sum, total: h.total + o.total, max: max(h.max, o.max),
+		weights: slices.Clone(h.weights), sum: h.sum + o.sum, max: max(h.max, o.max),
 	}
 	for i, w := range o.weights {
 		if i == len(j.weights) {
@@ -59,17 +57,23 @@ func (h *Histogram) Join(o *Histogram) Histogram {
 
 // Mean returns the mean; 0 if nothing was counted.
 func (h *Histogram) Mean() float64 {
-	if h.total == 0 {
+	total := h.Count()
+	if total == 0 {
 		return 0
 	}
-	return h.sum / float64(h.total)
+	return h.sum / float64(total)
 }
 
 // Max returns the largest value.
 func (h *Histogram) Max() uint64 { return h.max }
 
 // Count returns the sum of the weights.
-func (h *Histogram) Count() uint64 { return h.total }
+func (h *Histogram) Count() (sum uint64) {
+	for _, w := range h.weights {
+		sum += w
+	}
+	return sum
+}
 
 // Quantile returns the value that a share q of the weight does not exceed, with
 // an error of at most 1 in 64.
@@ -77,7 +81,7 @@ func (h *Histogram) Quantile(q float64) uint64 {
 	if q >= 1 {
 		return h.max
 	}
-	rest := q * float64(h.total)
+	rest := q * float64(h.Count())
 	for b, w := range h.weights {
 		if rest -= float64(w); rest <= 0 && w > 0 {
 			return min(bucketMiddle(b), h.max)
@@ -88,7 +92,8 @@ func (h *Histogram) Quantile(q float64) uint64 {
 
 // Deviation returns the standard deviation of the values of the buckets.
 func (h *Histogram) Deviation() float64 {
-	if h.total == 0 {
+	total := h.Count()
+	if total == 0 {
 		return 0
 	}
 	mean, sum := h.Mean(), 0.
@@ -96,23 +101,37 @@ func (h *Histogram) Deviation() float64 {
 		d := float64(bucketMiddle(b)) - mean
 		sum += float64(d*d) * float64(w)
 	}
-	return math.Sqrt(sum / float64(h.total))
+	return math.Sqrt(sum / float64(total))
 }
 
-// A Meter measures the data queue of a port from a time on.
+// A Meter measures the data queue of a port from [Port.Meter] to [Port.Stop].
 type Meter struct {
-	Queue Histogram // octets of the queue, by picoseconds
+	Queue Histogram // octets of the queue, by picoseconds; complete after Stop
 
 	depth uint64
 	since sim.Time
+	empty uint64 // picoseconds at depth 0 that are not yet in Queue
 }
 
 // advanceTo counts the depth until now, and records the new one.
 func (m *Meter) advanceTo(now sim.Time, depth int64) {
-	if now > m.since {
+	switch {
+	case now == m.since:
+	case m.depth == 0: // most ports of a large network are empty at most times: their buckets stay out of the cache
+		m.empty += uint64(now - m.since)
+	default:
 		m.Queue.Add(m.depth, uint64(now-m.since))
 	}
 	m.since, m.depth = now, uint64(depth)
+}
+
+// stop counts the depth until now.
+func (m *Meter) stop(now sim.Time) {
+	m.advanceTo(now, 0)
+	if m.empty > 0 {
+		m.Queue.Add(0, m.empty)
+		m.empty = 0
+	}
 }
 
 // Jain returns Jain's index of fairness: 1 if all shares are equal, 1/n if one

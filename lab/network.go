@@ -187,7 +187,10 @@ func (n *Network) computeRoutes(ctx context.Context) error {
 	far := make([]int, len(n.hosts)+len(n.switches))
 	n.edges = make([]int32, len(n.hosts))
 	for _, s := range n.switches {
-		s.ways, s.back = make([][]*Port, len(n.hosts)), make([][]*Port, len(n.switches))
+		s.routes, s.choices = make([]uint32, len(n.hosts)+len(n.switches)), make([][]*Port, len(s.ports))
+		for i := range s.ports {
+			s.choices[i] = s.ports[i : i+1 : i+1]
+		}
 	}
 	for _, h := range n.hosts {
 		if err := ctx.Err(); err != nil {
@@ -196,7 +199,7 @@ func (n *Network) computeRoutes(ctx context.Context) error {
 		n.edges[h.index] = n.nearestEdge(h, far)
 		n.computeDistances(h, far, true)
 		for _, s := range n.switches {
-			s.ways[h.index] = n.shortestPorts(s, far)
+			s.routes[h.index] = n.chooseShortest(s, far)
 		}
 	}
 	for _, to := range n.switches {
@@ -205,7 +208,7 @@ func (n *Network) computeRoutes(ctx context.Context) error {
 		}
 		n.computeDistances(to, far, true)
 		for _, s := range n.switches {
-			s.back[to.index] = n.shortestPorts(s, far)
+			s.routes[len(n.hosts)+to.index] = n.chooseShortest(s, far)
 		}
 	}
 	if err := n.createRoles(ctx); err != nil {
@@ -223,9 +226,8 @@ func (n *Network) placeIndex(at place) int {
 	return at.(*Host).index
 }
 
-// shortestPorts returns the ports of a switch on shortest paths, given all distances. All destinations with the same
-// several ports share one slice.
-func (n *Network) shortestPorts(s *Switch, far []int) []*Port {
+// chooseShortest returns the index of the ports of a switch on shortest paths among its choices, given all distances.
+func (n *Network) chooseShortest(s *Switch, far []int) uint32 {
 	ports, here := s.scratch[:0], far[n.placeIndex(s)]
 	for _, p := range s.ports {
 		if d := far[p.next]; d >= 0 && d == here-1 {
@@ -233,16 +235,16 @@ func (n *Network) shortestPorts(s *Switch, far []int) []*Port {
 		}
 	}
 	s.scratch = ports
-	for _, same := range s.several {
+	if len(ports) == 1 {
+		return uint32(ports[0].index)
+	}
+	for i, same := range s.choices[len(s.ports):] {
 		if slices.Equal(same, ports) {
-			return same
+			return uint32(len(s.ports) + i)
 		}
 	}
-	ports = slices.Clone(ports)
-	if len(ports) > 1 {
-		s.several = append(s.several, ports)
-	}
-	return ports
+	s.choices = append(s.choices, slices.Clone(ports))
+	return uint32(len(s.choices) - 1)
 }
 
 // computeDistances sets the number of links from each node to one; -1 is no path. Hosts do not forward, and if core is
@@ -335,8 +337,8 @@ func (n *Network) recordPacket(p *Port, k *packet) {
 	n.count.Hops++
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)
 	x = (x ^ x>>29) * printFactor
-	if len(k.ip) > 0 {
-		n.print = foldOctets(x, k.ip)
+	if k.text != 0 {
+		n.print = foldOctets(x, n.pool.octets(k))
 		return
 	}
 	x ^= uint64(k.number)<<32 | uint64(uint32(k.flow))

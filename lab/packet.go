@@ -22,7 +22,8 @@ const (
 	gap        = 20 // preamble, start of frame, space between frames: on the wire, not in a queue
 )
 
-// A packet is the descriptor of a packet that waits or travels.
+// A packet is the descriptor of a packet that waits or travels. It has 64 octets, a line of a processor's cache, because
+// in a large network each event reads another packet; and no pointers, so that the garbage collector does not scan it.
 type packet struct {
 	next   ref // the next one in its queue, or in the free list
 	flow   int32
@@ -41,12 +42,11 @@ type packet struct {
 	echo   bool     // of an acknowledgement: a packet before it had the mark CE; of data: it asks for one
 	hops   uint8    // ports that have written to its trace
 	sent   sim.Time // when the sender began to send it
-	ip     []byte   // of messages and PFC frames
+	text   text     // of messages and PFC frames
 
-	// Its tunnel from one PE to another: their indexes, the flow label, and the
-	// hash of these three. egress -1: none.
+	// Its tunnel from one PE to another: their indexes and the flow label. egress -1: none.
 	ingress, egress int32
-	label, outer    uint32
+	label           uint32
 }
 
 // size returns the octets of the frame without its tunnel.
@@ -69,7 +69,35 @@ type pool struct {
 	traced bool
 	free   ref
 	used   int
+
+	texts [][]byte // octets of messages and PFC frames
+	spare []text   // those that no packet has
 }
+
+// A text names octets of a pool; 0 names none.
+type text uint32
+
+// octets returns the octets of a packet that is a message or a PFC frame; none of others.
+func (p *pool) octets(k *packet) []byte {
+	if k.text == 0 {
+		return nil
+	}
+	return p.texts[k.text-1]
+}
+
+// buffer returns an empty buffer for the octets of a packet, which setOctets sets.
+func (p *pool) buffer(k *packet) []byte {
+	if n := len(p.spare); n > 0 {
+		k.text, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else {
+		p.texts = append(p.texts, nil)
+		k.text = text(len(p.texts))
+	}
+	return p.texts[k.text-1][:0]
+}
+
+// setOctets sets the octets of a packet, which were appended to its buffer.
+func (p *pool) setOctets(k *packet, octets []byte) { p.texts[k.text-1] = octets }
 
 func (p *pool) packetAt(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
 
@@ -81,7 +109,7 @@ type trace struct {
 
 func (p *pool) trace(r ref) *trace { return &p.traces[r>>pageShift][r&(1<<pageShift-1)] }
 
-// get returns an empty packet; its ip keeps its capacity.
+// get returns an empty packet.
 func (p *pool) get() (ref, *packet) {
 	if p.free == 0 {
 		p.grow()
@@ -89,7 +117,7 @@ func (p *pool) get() (ref, *packet) {
 	r := p.free
 	k := p.packetAt(r)
 	p.free = k.next
-	*k = packet{ip: k.ip[:0], in: -1, egress: -1}
+	*k = packet{in: -1, egress: -1}
 	p.used++
 	return r, k
 }
@@ -109,7 +137,12 @@ func (p *pool) grow() {
 }
 
 func (p *pool) release(r ref) {
-	p.packetAt(r).next = p.free
+	k := p.packetAt(r)
+	if k.text != 0 {
+		p.spare = append(p.spare, k.text)
+		k.text = 0
+	}
+	k.next = p.free
 	p.free = r
 	p.used--
 }

@@ -7,45 +7,48 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Port is one end of a link: its queues and the wire that leaves from it.
+// A Port is one end of a link: its queues and the wire that leaves from it. Fields that the same events use are next to
+// each other, because in a large network each event reads another port.
 type Port struct {
 	net    *Network
-	owner  place
 	peer   *Port
-	number int32 // index in the network
-	index  int   // index at its owner
-	rate   sim.Rate
-	delay  sim.Time // of the link, from this end
-	whole  sim.Time // delay, and the time until the queue of the switch there
-
+	wire   flights
 	id     sim.ID
-	wake   sim.Alarm
-	busy   sim.Time // end of the frame that is being sent
+	number int32 // index in the network
+
+	owner place
+	tap   func(frame []byte) // receives the frames that arrive; nil for none
+	next  int32              // the index of the peer's owner among all nodes
+	index int32              // index at its owner
+	in    account
+
+	rate  sim.Rate
+	whole sim.Time // delay, and the time until the queue of the switch there
+	busy  sim.Time // end of the frame that is being sent
+	sent  uint64   // octets on the wire, gaps included
+	wake  sim.Alarm
+
 	queues [pfcQueue + 1]queue
 	ready  uint16 // queues that are not empty
 	paused uint16 // queues that may not send
+	level  uint8
+	red    bool       // whether its data queue has RED
+	core   bool       // both ends are nodes of the WAN
+	drops  bool       // until the pause ends
+	most   int64      // the most octets in the data queue
+	draws  sim.Stream // of RED
+	meter  *Meter
+
+	met    uint64   // number of packets marked or notified by RED
+	delay  sim.Time // of the link, from this end
+	direct int      // PFC frames that travel
 	ends   [8]sim.Time
-	wire   flights
-	direct int // PFC frames that travel
+	quiet  sim.Time
 
-	in    account
-	red   bool       // whether its data queue has RED
-	draws sim.Stream // of RED
-	core  bool       // both ends are nodes of the WAN
-	next  int32      // the index of the peer's owner among all nodes
-	level uint8
-
-	meter *Meter
-	sent  uint64 // octets on the wire, gaps included
-	met   uint64 // number of packets marked or notified by RED
-	most  int64  // the most octets in the data queue
-	quiet sim.Time
-
-	watch sim.Alarm // of the watchdog
-	drops bool      // until the pause ends
-
-	tap  func(frame []byte) // receives the frames that arrive; nil for none
-	seen []byte             // its frame
+	headroom int64     // the most octets of headroom that packets from the neighbour have needed
+	refresh  sim.Alarm // of the pause of the neighbour
+	watch    sim.Alarm // of the watchdog
+	seen     []byte    // the frame of tap
 }
 
 // String returns the nodes from which and to which the port sends.
@@ -71,7 +74,7 @@ func (p *Port) Meter() *Meter {
 
 // Stop ends the measurement that Meter started.
 func (p *Port) Stop() {
-	p.meter.advanceTo(p.net.Sim.Now(), p.dataQueue().octets)
+	p.meter.stop(p.net.Sim.Now())
 	p.meter = nil
 }
 

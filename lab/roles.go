@@ -160,7 +160,7 @@ func (n *Network) newMessage(ip []byte, from, to int, flow int32) ref {
 	r, k := n.pool.get()
 	k.kind, k.prio, k.to, k.flow = message, n.cfg.NotificationPriority, int32(to), flow
 	k.hash = hashPath(uint32(from), uint32(to), 0)
-	k.ip = append(k.ip, ip...)
+	n.pool.setOctets(k, append(n.pool.buffer(k), ip...))
 	k.octets = int32(wire.EthernetSize + len(ip) + frameCheck)
 	n.count.Notice += uint64(k.octets)
 	return r
@@ -246,15 +246,16 @@ func (n *Network) sendPause(p *Port, quanta uint16) {
 	frame.Quanta[prio] = quanta
 	r, k := n.pool.get()
 	k.kind = control
-	k.ip = frame.AppendFrame(k.ip, [6]byte{0x02, 0, 0, 0, byte(p.number >> 8), byte(p.number)})
-	k.octets = int32(len(k.ip) + frameCheck)
+	octets := frame.AppendFrame(n.pool.buffer(k), [6]byte{0x02, 0, 0, 0, byte(p.number >> 8), byte(p.number)})
+	n.pool.setOctets(k, octets)
+	k.octets = int32(len(octets) + frameCheck)
 	p.enqueuePacket(r, k)
 }
 
 // handlePause handles a PFC frame that a port received.
 func (n *Network) handlePause(in *Port, k *packet) {
 	var frame pfc.PFC
-	if _, err := frame.Decode(k.ip[wire.EthernetSize:]); err != nil {
+	if _, err := frame.Decode(in.net.pool.octets(k)[wire.EthernetSize:]); err != nil {
 		panic("lab: " + err.Error())
 	}
 	for prio, n := range frame.All() {

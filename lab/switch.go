@@ -10,14 +10,12 @@ import (
 
 // A Switch is store-and-forward, and uses shortest paths.
 type Switch struct {
-	net   *Network
-	index int
-	kind  site
-	ports []*Port
-	ways  [][]*Port // to each host
-	back  [][]*Port // to each switch
-
-	several [][]*Port // the different elements of ways and back with several ports
+	net     *Network
+	index   int
+	kind    site
+	ports   []*Port
+	routes  []uint32  // indexes of choices: to each host, then to each switch
+	choices [][]*Port // sets of ports to a destination: each port alone, then the others
 	scratch []*Port
 
 	role *switchRole
@@ -43,9 +41,7 @@ const (
 type account struct {
 	own          int64 // octets of its reserve
 	shared, over int64 // octets of the shared buffer, of the headroom
-	most         int64 // the most octets of the headroom so far
 	off          bool  // the neighbour is paused
-	refresh      sim.Alarm
 }
 
 // Switch adds a switch of a data centre.
@@ -94,7 +90,7 @@ func (s *Switch) Ports() []*Port { return s.ports }
 // Headroom returns the most octets of headroom that any port has needed.
 func (s *Switch) Headroom() (most int64) {
 	for _, p := range s.ports {
-		most = max(most, p.in.most)
+		most = max(most, p.headroom)
 	}
 	return most
 }
@@ -103,11 +99,11 @@ func (s *Switch) Headroom() (most int64) {
 func (s *Switch) Stored() int64 { return s.mostStored }
 
 func (s *Switch) attachPort(p *Port) {
-	p.index = len(s.ports)
+	p.index = int32(len(s.ports))
 	s.ports = append(s.ports, p)
-	p.draws = s.net.Stream("marks", s.index<<16|p.index)
+	p.draws = s.net.Stream("marks", s.index<<16|int(p.index))
 	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant.Decides()
-	p.in.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
+	p.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
 }
 
 func (s *Switch) fillPort(*Port) {}
@@ -115,7 +111,7 @@ func (s *Switch) fillPort(*Port) {}
 // Handle sends a pause again before it expires.
 func (s *Switch) Handle(arg uint32) {
 	p := s.ports[arg]
-	if p.in.refresh.Rings(&s.net.Sim) && p.in.off {
+	if p.refresh.Rings(&s.net.Sim) && p.in.off {
 		s.pausePort(p)
 	}
 }
@@ -211,7 +207,6 @@ func (s *Switch) wrapPacket(k *packet) bool {
 	}
 	k.label = s.flowLabel(k)
 	k.ingress, k.egress = int32(s.index), to
-	k.outer = hashPath(uint32(k.ingress), uint32(k.egress), k.label)
 	k.octets += tunnelOctets
 	return true
 }
@@ -237,6 +232,14 @@ func (n *Network) countLost(r ref, k *packet) {
 	n.pool.release(r)
 }
 
+// waysTo returns the ports on shortest paths to a host, given its index, or to a switch, given ^ of its index.
+func (s *Switch) waysTo(to int) []*Port {
+	if to < 0 {
+		to = len(s.net.hosts) + ^to
+	}
+	return s.choices[s.routes[to]]
+}
+
 // choosePort returns the port on the path of a packet. Its hash selects one of
 // several, differently at each switch.
 func (s *Switch) choosePort(k *packet) *Port {
@@ -244,11 +247,9 @@ func (s *Switch) choosePort(k *packet) *Port {
 	hash := k.hash
 	switch {
 	case k.egress >= 0:
-		ways, hash = s.back[k.egress], k.outer
-	case k.to < 0:
-		ways = s.back[^k.to]
+		ways, hash = s.waysTo(^int(k.egress)), hashPath(uint32(k.ingress), uint32(k.egress), k.label)
 	default:
-		ways = s.ways[k.to]
+		ways = s.waysTo(int(k.to))
 	}
 	switch len(ways) {
 	case 0:
@@ -287,7 +288,7 @@ func (s *Switch) admitPacket(in *Port, q *queue, k *packet) bool {
 		return true
 	}
 	if in != nil {
-		k.in = int32(in.index)
+		k.in = in.index
 	}
 	free := b.Total - s.used
 	limit := int64(b.Alpha * float64(free))
@@ -316,7 +317,7 @@ func (s *Switch) admitPacket(in *Port, q *queue, k *packet) bool {
 	if fits {
 		a.over += octets
 		s.over += octets
-		a.most = max(a.most, a.over)
+		in.headroom = max(in.headroom, a.over)
 	}
 	// A packet for which there is no headroom exceeds the limit as well. With nothing of its own in the buffer a
 	// neighbour is not paused: nothing would leave that resumes it.
@@ -386,14 +387,14 @@ func (s *Switch) pausePort(p *Port) {
 	p.in.off = true
 	s.net.count.Pauses++
 	s.net.sendPause(p, maxQuanta)
-	p.in.refresh.Set(&s.net.Sim, s.net.Sim.Now()+quantaTime(maxQuanta, p.rate)/2)
+	p.refresh.Set(&s.net.Sim, s.net.Sim.Now()+quantaTime(maxQuanta, p.rate)/2)
 }
 
 func (s *Switch) resumePort(p *Port) {
 	p.in.off = false
 	s.net.count.Resumes++
 	s.net.sendPause(p, 0)
-	p.in.refresh.Set(&s.net.Sim, sim.Never)
+	p.refresh.Set(&s.net.Sim, sim.Never)
 }
 
 const maxQuanta = 0xFFFF

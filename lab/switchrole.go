@@ -151,7 +151,7 @@ func (s *Switch) hasHost() bool {
 // ingress PE: both learn from it. flowLabel passes packets that enter the WAN to the PE.
 func (s *Switch) observePacket(r ref, k *packet) {
 	n := s.net
-	if len(k.ip) > 0 || s.role.pe != nil && int(k.egress) != s.index {
+	if k.text != 0 || s.role.pe != nil && int(k.egress) != s.index {
 		return
 	}
 	frame, now := n.roles.decodeFrame(n.encodeWire(r, k)), n.Sim.Now().Clock()
@@ -177,7 +177,7 @@ func (s *Switch) handleMessage(r ref, k *packet) {
 		return
 	}
 	roles := &n.roles
-	out, d := s.role.proxy.Receive(roles.answer[:0], roles.decodeFrame(k.ip), n.eventNow())
+	out, d := s.role.proxy.Receive(roles.answer[:0], roles.decodeFrame(n.pool.octets(k)), n.eventNow())
 	s.role.sendCNP(out, &d, k.flow, n.cfg.ProxyDelay)
 }
 

@@ -11,13 +11,13 @@ func (p *Port) Tap(see func(frame []byte)) { p.tap = see }
 // passToTap passes a packet to the tap of the port at which it arrives.
 func (p *Port) passToTap(r ref, k *packet) {
 	if k.kind == control {
-		p.tap(k.ip)
+		p.tap(p.net.pool.octets(k))
 		return
 	}
 	b := append(p.seen[:0], 2, 0, 0, 0, byte(p.number>>8), byte(p.number),
 		2, 0, 0, 0, byte(p.peer.number>>8), byte(p.peer.number), 0x86, 0xDD)
 	if k.kind == message {
-		b = append(b, k.ip...)
+		b = append(b, p.net.pool.octets(k)...)
 	} else {
 		b = append(b, p.net.encodeWire(r, k)...)
 	}

@@ -155,7 +155,7 @@ func (v *valve) Handle(uint32) {
 // handlePPFC handles a PPFC to the PE.
 func (s *switchRole) handlePPFC(k *packet) {
 	n := s.of.net
-	_, d := s.pause.Receive(nil, n.roles.decodeFrame(k.ip), n.eventNow())
+	_, d := s.pause.Receive(nil, n.roles.decodeFrame(n.pool.octets(k)), n.eventNow())
 	target := s.pause.Target()
 	i := int(target.DestQP)/2 - 1
 	if d.Action != node.ActionAccepted || i < 0 || i >= len(n.flows) || n.flows[i].dst.role.addr != target.Addr {

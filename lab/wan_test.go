@@ -244,7 +244,7 @@ func TestTrace(t *testing.T) {
 						continue
 					}
 					var p rocev2.Packet
-					require.NoError(t, p.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+					require.NoError(t, p.Decode(n.pool.octets(k), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 					notice := wiretest.Must(fastcnp.FromPacket(&p, fastcnp.CodePoints{}))(t)
 					trace := notice.Option.Trace
 					hops := reaction.Hops(nil, &trace, 0, n.recordBandwidth)
