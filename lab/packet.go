@@ -22,8 +22,9 @@ const (
 	gap        = 20 // preamble, start of frame, space between frames: on the wire, not in a queue
 )
 
-// A packet is the descriptor of a packet that waits or travels. It has 64 octets, a line of a processor's cache, because
-// in a large network each event reads another packet; and no pointers, so that the garbage collector does not scan it.
+// A packet is the descriptor of a packet that waits or travels. It has 64 octets, one line of a processor's cache,
+// because in a large network each event reads another packet. It has no pointers, so that the garbage collector does
+// not scan it.
 type packet struct {
 	next   ref // the next one in its queue, or in the free list
 	flow   int32
