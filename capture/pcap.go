@@ -52,20 +52,35 @@ func (p *pcap) lengths(first, second uint32) (captured, original uint32) {
 }
 
 func (p *pcap) Next(r *Record) error {
-	head, err := p.begin(16)
+	b := p.in.buffered()
+	if len(b) < pcapHeaderSize {
+		return p.readNext(r)
+	}
+	captured := p.readHeader(r, b)
+	if n := pcapHeaderSize + int(captured); captured <= maxPacket && n <= len(b) { // readNext without a read
+		r.Data = b[pcapHeaderSize:n:n]
+		p.in.Discard(n)
+		p.records++
+		p.start = p.at
+		p.at += int64(n)
+		if r.Link == erf {
+			r.unwrap()
+		}
+		return nil
+	}
+	return p.readNext(r)
+}
+
+// pcapHeaderSize is the length of the header of a record: seconds, fraction, captured and original length.
+const pcapHeaderSize = 16
+
+// readNext is Next for any record.
+func (p *pcap) readNext(r *Record) error {
+	head, err := p.begin(pcapHeaderSize)
 	if err != nil {
 		return err
 	}
-	var h [4]uint32 // seconds, fraction, captured length, original length
-	for i := range h {
-		h[i] = binary.LittleEndian.Uint32(head[4*i:])
-		if p.swapped {
-			h[i] = bits.ReverseBytes32(h[i])
-		}
-	}
-	r.Time = time.Unix(int64(h[0]), int64(h[1])*int64(p.unit)).UTC()
-	captured, original := p.lengths(h[2], h[3])
-	r.Unit, r.Link, r.OrigLen = p.unit, p.link, original
+	captured := p.readHeader(r, head)
 	if captured > maxPacket {
 		return p.fail(errTooLong)
 	}
@@ -73,4 +88,32 @@ func (p *pcap) Next(r *Record) error {
 		r.unwrap()
 	}
 	return err
+}
+
+// readHeader sets the fields of the header of a record, and returns the captured length.
+func (p *pcap) readHeader(r *Record, head []byte) (captured uint32) {
+	h := [4]uint32{le.Uint32(head), le.Uint32(head[4:]), le.Uint32(head[8:]), le.Uint32(head[12:])}
+	if p.swapped {
+		for i := range h {
+			h[i] = bits.ReverseBytes32(h[i])
+		}
+	}
+	r.Time = time.Unix(int64(h[0]), int64(h[1])*int64(p.unit)).UTC()
+	captured, r.OrigLen = p.lengths(h[2], h[3])
+	r.Unit, r.Link = p.unit, p.link
+	return captured
+}
+
+// Buffered reports whether Next can return a packet without reading.
+func (p *pcap) Buffered() bool {
+	b := p.in.buffered()
+	if len(b) < pcapHeaderSize {
+		return false
+	}
+	first, second := le.Uint32(b[8:]), le.Uint32(b[12:])
+	if p.swapped {
+		first, second = bits.ReverseBytes32(first), bits.ReverseBytes32(second)
+	}
+	captured, _ := p.lengths(first, second)
+	return captured <= maxPacket && pcapHeaderSize+int(captured) <= len(b)
 }

@@ -86,6 +86,12 @@ func (p *pcapng) Next(r *Record) error {
 	}
 }
 
+// Buffered reports whether the next block was read completely, so that Next does not have to read for it.
+func (p *pcapng) Buffered() bool {
+	b := p.in.buffered()
+	return len(b) >= 8 && p.order != nil && uint64(p.order.Uint32(b[4:])) <= uint64(len(b))
+}
+
 // beginBlock reads type and length of a block. The byte order is that of the section,
 // and the header of the section gives it after its length.
 func (p *pcapng) beginBlock() (kind uint32, err error) {

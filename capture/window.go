@@ -30,6 +30,9 @@ func (w *window) Peek(n int) ([]byte, error) {
 	return w.block[w.r : w.r+n : w.r+n], nil
 }
 
+// buffered returns the octets that can be read without a read of src.
+func (w *window) buffered() []byte { return w.block[w.r:w.w] }
+
 // move makes room for n octets after the first unread one.
 func (w *window) move(n int) {
 	rest := w.block[w.r:w.w]

@@ -137,6 +137,12 @@ func (in *Input) Next(r *capture.Record) error {
 	return err
 }
 
+// Buffered reports whether Next can return a packet without reading from the file.
+func (in *Input) Buffered() bool {
+	b, ok := in.packets.(interface{ Buffered() bool })
+	return ok && b.Buffered()
+}
+
 // Options returns the options to decode a record of in.
 func (in *Input) Options(r *capture.Record) rocev2.DecodeOptions {
 	o := r.Options()

@@ -11,12 +11,12 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/batches"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
 	"github.com/rocecn/rocecn/flows"
@@ -110,7 +110,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		"compare two captures of the same traffic: packets lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flows.DefaultWindow,
 		"with -compare: number of `packets` of each capture in which to search for the same packet")
-	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
+	flags.IntVar(&o.workers, "workers", batches.DefaultWorkers(),
 		"number of goroutines that decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard",
 		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N; all parts together are complete", o.parseShard)

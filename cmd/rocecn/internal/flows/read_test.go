@@ -122,44 +122,6 @@ func TestPipeIsIdle(t *testing.T) {
 	}
 }
 
-// Packets outside of blocks are copied to a block, one after the other.
-func TestKeep(t *testing.T) {
-	const block = 256 << 10
-	var s source
-	keep := func(data []byte) []byte {
-		kept := s.copyToBlock(data)
-		s.block.users.Add(1) // as a batch does
-		return kept
-	}
-	packet := func(n int, octet byte) []byte { return bytes.Repeat([]byte{octet}, n) }
-	a := keep(packet(200<<10, 1))
-	first := s.block
-	b := keep(packet(56<<10, 2)) // exactly the free space
-	require.Same(t, first, s.block)
-	c := keep(packet(1, 3))
-	require.NotSame(t, first, s.block)
-	second := s.block
-	d := keep(packet(block-1, 4))
-	require.Same(t, second, s.block)
-	require.Empty(t, keep(nil))
-	require.Same(t, second, s.block)
-	f := keep(packet(block, 5))
-	require.NotSame(t, second, s.block)
-	for n, kept := range [][]byte{a, b, c, d, f} {
-		require.Equal(t, packet(len(kept), byte(n+1)), kept)
-		require.Equal(t, len(kept), cap(kept), "whoever appends does not write into the next one")
-	}
-	require.Equal(t, []int{200 << 10, 56 << 10, 1, block - 1, block}, []int{len(a), len(b), len(c), len(d), len(f)})
-}
-
-// The capture copies the end of a block after it got the next one: no other source gets the block in between.
-func TestBlocksOfTwoSources(t *testing.T) {
-	var a, b source
-	first := &a.nextBlock()[0]
-	a.nextBlock()
-	require.NotSame(t, first, &b.nextBlock()[0])
-}
-
 // resources returns the number of goroutines and, on Linux, of open files.
 func resources(t *testing.T) (goroutines, files int) {
 	t.Helper()

@@ -9,11 +9,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/batches"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/terminal"
 	"github.com/rocecn/rocecn/flows"
@@ -64,7 +64,7 @@ var errShown = errors.New("all screens are shown")
 
 // Top is the command that shows flows in trouble: it returns the exit status.
 func Top(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o := &options{inputs: cli.Inputs{Stdin: stdin}, workers: min(2*runtime.GOMAXPROCS(0), 8), form: "top"}
+	o := &options{inputs: cli.Inputs{Stdin: stdin}, workers: batches.DefaultWorkers(), form: "top"}
 	w := &watch{out: stdout, remembered: map[rocev2.FlowKey]flows.Flow{}}
 	flags := cli.Flags("top", topUsage, stderr)
 	flags.DurationVar(&o.interval, "interval", time.Second, "`time` of the capture for each screen")

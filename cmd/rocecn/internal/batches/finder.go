@@ -1,0 +1,209 @@
+package batches
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+)
+
+// blockSize is the number of octets in a block, and thus of one read: few enough for the block and its decoded packets
+// to stay in the cache of a CPU.
+const blockSize = 128 << 10
+
+// A block is memory for packets. The packets of a file in one block are one batch, in a stream they may be several.
+type block struct {
+	octets [blockSize]byte
+	users  atomic.Int32 // batches with packets in the block, and the finder that reads into it
+}
+
+// A store has the unused batches and blocks of one goroutine. They return to it, as the cache of its CPU may still have
+// them.
+type store[T any] struct {
+	mu      sync.Mutex
+	batches []*Batch[T]
+	blocks  []*block
+}
+
+// takeBatch returns an empty batch with packets in a block, which may be nil.
+func (s *store[T]) takeBatch(in *block) *Batch[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := takeLast(&s.batches)
+	if b == nil {
+		b = &Batch[T]{owner: s, prepared: make(chan struct{}, 1)}
+	}
+	// This gets the memory from the cache of the CPU that used the batch. Writing field by field would take longer.
+	clear(b.Records)
+	if b.Records, b.block = b.Records[:0], in; in != nil {
+		in.users.Add(1)
+	}
+	return b
+}
+
+// takeBlock returns a block with one user.
+func (s *store[T]) takeBlock() *block {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := takeLast(&s.blocks)
+	if b == nil {
+		b = new(block)
+	}
+	b.users.Store(1)
+	return b
+}
+
+// takeLast removes the last element and returns it, or nil.
+func takeLast[E any](all *[]*E) *E {
+	last := len(*all) - 1
+	if last < 0 {
+		return nil
+	}
+	e := (*all)[last]
+	*all = (*all)[:last]
+	return e
+}
+
+// putBatch returns a batch, and its block if that has no other users.
+func (s *store[T]) putBatch(b *Batch[T]) {
+	s.release(b.block)
+	s.mu.Lock()
+	s.batches = append(s.batches, b)
+	s.mu.Unlock()
+}
+
+// release ends one use of a block, which may be nil.
+func (s *store[T]) release(b *block) {
+	if b != nil && b.users.Add(-1) == 0 {
+		s.mu.Lock()
+		s.blocks = append(s.blocks, b)
+		s.mu.Unlock()
+	}
+}
+
+// A finder finds the packets of one capture in its octets.
+type finder[T any] struct {
+	in     *cli.Input
+	copies bool      // packets are not in blocks and are copied to one
+	store  *store[T] // of the goroutine that finds batches
+
+	pass   func(*Batch[T]) bool // of a stream: takes a batch, and reports whether more are wanted
+	found  []*Batch[T]          // of a file: batches to be returned, at most two
+	ended  bool                 // the last batch was found, or no more are wanted
+	octets int64                // octets read so far
+	block  *block               // block that the capture is read into, or nil
+	from   *store[T]            // store of that block
+	used   int                  // octets of the block that are in use, with copies
+	batch  *Batch[T]            // packets found in the block, or nil
+	number uint64               // of the next batch
+	record capture.Record
+}
+
+// find returns the next batch of a file, or nil after the last one, which has the error that ended the file.
+//
+// A batch ends before the next block is read. So a goroutine that prepares the batches that it finds has read their
+// octets itself: they are in the cache of its CPU.
+func (f *finder[T]) find() *Batch[T] {
+	for len(f.found) == 0 && !f.ended {
+		f.findPacket()
+		for b := f.batch; b != nil; b = f.batch {
+			if !f.in.Buffered() {
+				f.handOn()
+				break
+			}
+			n := len(b.Records) // in place, as a copy of a new record would wait until its fields are written
+			b.Records = slices.Grow(b.Records, 1)[:n+1]
+			if b.err = f.in.Next(&b.Records[n]); b.err != nil {
+				b.Records, f.ended = b.Records[:n], true
+				f.handOn()
+			}
+		}
+	}
+	if len(f.found) == 0 {
+		return nil
+	}
+	b := f.found[0]
+	f.found = append(f.found[:0], f.found[1:]...)
+	return b
+}
+
+// findPacket adds the next packet to a batch, or the error that ended the capture.
+func (f *finder[T]) findPacket() {
+	r := &f.record
+	err := f.in.Next(r)
+	if err == nil && f.copies {
+		r.Data = f.copyToBlock(r.Data)
+	}
+	b := f.beginBatch()
+	if err != nil {
+		b.err, f.ended = err, true
+		f.handOn()
+		return
+	}
+	b.Records = append(b.Records, *r)
+}
+
+// beginBatch returns the batch that packets are put into.
+func (f *finder[T]) beginBatch() *Batch[T] {
+	if f.batch == nil {
+		f.batch = f.store.takeBatch(f.block)
+	}
+	return f.batch
+}
+
+// handOn passes on the batch, if there is one.
+func (f *finder[T]) handOn() {
+	b := f.batch
+	if b == nil {
+		return
+	}
+	b.Input, b.Octets, b.Dropped, b.number = f.in, f.octets, f.in.Dropped(), f.number
+	f.number++
+	f.batch = nil
+	if f.pass == nil {
+		f.found = append(f.found, b)
+	} else if !f.pass(b) {
+		f.ended = true
+	}
+}
+
+// nextBlock passes on the batch, and returns the memory for the next read. The capture still has to copy the end of the
+// previous block, which keeps its octets: no other block is read into meanwhile.
+func (f *finder[T]) nextBlock() []byte {
+	f.handOn()
+	if f.block != nil {
+		f.from.release(f.block)
+	}
+	f.block, f.from = f.store.takeBlock(), f.store
+	return f.block.octets[:]
+}
+
+// beforeRead passes on the packets of a stream found so far, as the next read may take long.
+func (f *finder[T]) beforeRead(octets int64) error {
+	f.octets = octets
+	if f.in != nil && f.in.Size == 0 {
+		f.handOn()
+	}
+	if f.ended {
+		return io.EOF
+	}
+	return nil
+}
+
+// copyToBlock returns a copy of a packet, in the block.
+func (f *finder[T]) copyToBlock(data []byte) []byte {
+	if len(data) > blockSize {
+		return bytes.Clone(data)
+	}
+	if f.block == nil || blockSize-f.used < len(data) {
+		f.nextBlock()
+		f.used = 0
+	}
+	n := copy(f.block.octets[f.used:], data)
+	f.used += n
+	return f.block.octets[f.used-n : f.used : f.used]
+}
