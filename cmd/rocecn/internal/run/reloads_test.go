@@ -1,0 +1,225 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// A countedSink counts the calls of Close.
+type countedSink struct {
+	discardSink
+	closed int
+}
+
+func (s *countedSink) Close() error { s.closed++; return nil }
+
+// A madeSink makes countedSinks for an interface.
+type madeSink struct {
+	captureSink
+	device string
+	made   *[]*countedSink
+}
+
+func (s *madeSink) deviceName() string { return s.device }
+
+func (s *madeSink) open(*time.Time) (netio.Sink, error) {
+	*s.made = append(*s.made, new(countedSink))
+	return (*s.made)[len(*s.made)-1], nil
+}
+
+func quietServer(sinks map[string]*sinkEntry) *server {
+	return &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), file: &file{sinks: sinks},
+		limits: map[string]*sharedLimit{}}
+}
+
+func entryOf(name string, perSecond uint32) *sinkEntry {
+	e := &sinkEntry{name: name, sink: new(captureSink)}
+	e.PerSecond = perSecond
+	return e
+}
+
+// After a reload a role has the sink that it names now. A sink that it no longer names is closed, an unchanged one
+// stays open.
+func TestReloadOfSinks(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		sinks        map[string]*sinkEntry
+		named        string
+		stays, isOut bool
+	}{
+		{"unchanged", map[string]*sinkEntry{"a": entryOf("a", 7)}, "a", true, true},
+		{"another sink", map[string]*sinkEntry{"a": entryOf("a", 7), "b": entryOf("b", 0)}, "b", false, true},
+		{"changed", map[string]*sinkEntry{"a": entryOf("a", 8)}, "a", false, true},
+		{"no sink", map[string]*sinkEntry{"a": entryOf("a", 7)}, "", false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			open := new(countedSink)
+			a := &actor{instance: new(roles.Instance), out: &outlet{entry: entryOf("a", 7), sink: open}}
+			a.instance.Agent.Sink = row.named
+			quietServer(row.sinks).assignOutlet(a, nil)
+			require.Equal(t, row.isOut, a.out != nil)
+			if row.isOut {
+				require.Equal(t, row.named, a.out.entry.name)
+				require.Equal(t, row.stays, a.out.sink != nil)
+			}
+			require.Equal(t, map[bool]int{true: 0, false: 1}[row.stays], open.closed)
+		})
+	}
+}
+
+// Roles with one sink share its limit, and a reload does not fill it.
+func TestLimitAcrossReloads(t *testing.T) {
+	s := quietServer(map[string]*sinkEntry{"a": entryOf("a", 100), "b": entryOf("b", 100)})
+	of := func(sink string) *actor {
+		a := &actor{instance: new(roles.Instance)}
+		a.instance.Agent.Sink = sink
+		return a
+	}
+	one, two, other := of("a"), of("a"), of("b")
+	all := []*actor{one, two, other}
+	now := time.Unix(1e9, 0)
+	for range 2 {
+		old := s.limits
+		s.limits = map[string]*sharedLimit{}
+		for _, a := range all {
+			s.assignOutlet(a, old)
+		}
+		if one.out.limit.takeToken(now) {
+			require.Empty(t, old, "the first time only")
+		}
+		require.False(t, two.out.limit.takeToken(now), "of the same sink")
+	}
+	require.True(t, other.out.limit.takeToken(now))
+	require.True(t, two.out.limit.takeToken(now.Add(10*time.Millisecond)))
+	require.False(t, one.out.limit.takeToken(now.Add(10*time.Millisecond)))
+	require.True(t, (*sharedLimit)(nil).takeToken(now), "no limit")
+}
+
+// A sink is opened again if its interface was replaced by another one of the same name.
+func TestReplacedInterface(t *testing.T) {
+	var made []*countedSink
+	o := &outlet{entry: &sinkEntry{name: "net", sink: &madeSink{device: "lo", made: &made}}}
+	index, err := lookUpInterface("lo")
+	require.NoError(t, err)
+	log, now := slog.New(slog.NewTextHandler(io.Discard, nil)), time.Unix(1e9, 0)
+	o.maintain(now, log)
+	require.Len(t, made, 1)
+	o.maintain(now.Add(time.Minute), log)
+	require.Len(t, made, 1, "nothing has changed")
+	o.interfaceIndex = index + 1000
+	o.maintain(now.Add(2*time.Minute), log)
+	require.Equal(t, 1, made[0].closed)
+	require.Len(t, made, 2)
+	require.Equal(t, index, o.interfaceIndex)
+	require.True(t, o.up.Load())
+}
+
+// The sink of a role is closed with the role.
+func TestRemovedRole(t *testing.T) {
+	config := func(names ...string) *file {
+		text := fmt.Sprintf("[source.traffic]\ntype = \"capture\"\nfile = %q\n[sink.out]\ntype = \"raw\"\n",
+			wiretest.Path(t, "messages.pcap"))
+		for _, name := range names {
+			text += "[role." + name + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n" + everyRole[name]
+		}
+		return wiretest.Must(parseFile([]byte(text)))(t)
+	}
+	s := quietServer(nil)
+	s.file = nil
+	require.NoError(t, s.applyFile(config("switch", "proxy"), nil))
+	open := map[string]*countedSink{}
+	for _, a := range s.actors {
+		open[a.instance.Name] = new(countedSink)
+		a.out.sink = open[a.instance.Name]
+	}
+	require.Len(t, open, 2)
+	require.NoError(t, s.applyFile(config("proxy"), nil))
+	require.Equal(t, 1, open["switch"].closed)
+	require.Zero(t, open["proxy"].closed)
+	s.close()
+	require.Equal(t, []int{1, 1}, []int{open["switch"].closed, open["proxy"].closed})
+}
+
+// A file of which one source cannot be opened leaves no other source open.
+func TestRejectedFileLeavesNothingOpen(t *testing.T) {
+	there := wiretest.Path(t, "messages.pcap")
+	f := wiretest.Must(parseFile([]byte(fmt.Sprintf("[source.a]\ntype = \"capture\"\nfile = %q\n"+
+		"[source.b]\ntype = \"capture\"\nfile = %q\n[role.pause]\nenabled = true\nsources = [\"a\", \"b\"]\n%s",
+		there, t.TempDir()+"/none", everyRole["pause"]))))(t)
+	_, err := quietServer(nil).openNewResources(f)
+	require.ErrorContains(t, err, "source.b: ")
+	require.NotContains(t, openFiles(), there)
+}
+
+// The agent is ready when its sinks are open.
+func TestReadyWithSinks(t *testing.T) {
+	s := quietServer(nil)
+	open, closed := &outlet{entry: entryOf("a", 0)}, &outlet{entry: entryOf("b", 0)}
+	open.up.Store(true)
+	s.actors = []*actor{{}, {out: open}, {out: closed}}
+	require.Equal(t, "sink.b", s.findMissing())
+	closed.up.Store(true)
+	require.Empty(t, s.findMissing())
+}
+
+// A worker without a completed round within the given time is not alive, unless it has ended.
+func TestWorkersAlive(t *testing.T) {
+	w := &worker{done: make(chan struct{})}
+	s := quietServer(nil)
+	s.workers = []*worker{w}
+	w.aliveAt.Store(time.Now().Add(-time.Hour).UnixNano())
+	require.False(t, s.areWorkersAlive(59*time.Minute))
+	require.True(t, s.areWorkersAlive(2*time.Hour))
+	close(w.done)
+	require.True(t, s.areWorkersAlive(time.Second))
+}
+
+// The watchdog is no longer fed in the background after the wait has ended.
+func TestWatchdogStops(t *testing.T) {
+	s := quietServer(nil)
+	s.notify.watchdog = time.Hour
+	before := runtime.NumGoroutine()
+	stops := []func(){}
+	for range 50 {
+		stops = append(stops, s.keepWatchdogFed())
+	}
+	require.GreaterOrEqual(t, runtime.NumGoroutine(), before+40)
+	for _, stop := range stops {
+		stop()
+	}
+	wiretest.Await(t, "the end of the goroutines", func() bool { return runtime.NumGoroutine() < before+10 })
+}
+
+// A lostSource has lost some packets.
+type lostSource struct {
+	netio.Source
+	lost uint64
+}
+
+func (s lostSource) Lost() uint64 { return s.lost }
+func (s lostSource) Close() error { return nil }
+
+// The packets that a source has lost still count after it is opened again.
+func TestLostBeforeReopening(t *testing.T) {
+	p := &part{source: lostSource{lost: 5}}
+	p.countLost()
+	require.EqualValues(t, 5, p.lost.Load())
+	p.close()
+	require.EqualValues(t, 5, p.lost.Load())
+	p.source = lostSource{lost: 2}
+	p.countLost()
+	require.EqualValues(t, 7, p.lost.Load())
+	p.close()
+	p.close()
+	require.EqualValues(t, 7, p.lost.Load())
+}
