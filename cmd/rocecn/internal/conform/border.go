@@ -8,7 +8,7 @@ import (
 
 // borderCases are the cases of a border router. The tester is on both sides: the sender side is the domain.
 func borderCases() []testCase {
-	on := []string{"ipv6"}
+	on, v4 := []string{"ipv6"}, []string{"ipv4"}
 	out := []string{"sender", "receiver"}
 	in := []string{"receiver", "sender"}
 	return []testCase{
@@ -26,6 +26,10 @@ func borderCases() []testCase {
 			blocks(in, 2, plainTunnel)},
 		{"P40.1", must, "PROXY 6", "proxy messages that come in are dropped", on, nil, blocks(in, 3, plainTunnel)},
 		{"P41.1", must, "PROXY 6", "proxy messages that go out are dropped", on, nil, blocks(out, 3, plainTunnel)},
+		{"P40.2", must, "PROXY 6", "proxy messages over IPv4 that come in are dropped", v4, nil,
+			blocksFamily(false, in, 3, plainTunnel)},
+		{"P41.2", must, "PROXY 6", "proxy messages over IPv4 that go out are dropped", v4, nil,
+			blocksFamily(false, out, 3, plainTunnel)},
 		{"W37.1", should, "FCN 6", "FCNs that come in are dropped", on, nil, blocks(in, 4, plainTunnel)},
 		{"W37.2", should, "FCN 6", "FCNs that go out are dropped", on, nil, blocks(out, 4, plainTunnel)},
 		{"F03.1", must, "FAST 3", "data and CNPs cross unchanged", nil, []string{"F02"}, crosses(true)},
@@ -71,9 +75,9 @@ func (x *trial) borderPacket(sort int, src, dst netip.Addr) []byte {
 }
 
 // ends returns the addresses of a packet from one side to another.
-func (x *trial) ends(sides []string) (src, dst netip.Addr, port int, ok bool) {
-	a, okA := pick(x.profile.Hosts.Sender, true)
-	b, okB := pick(x.profile.Hosts.Receiver, true)
+func (x *trial) ends(v6 bool, sides []string) (src, dst netip.Addr, port int, ok bool) {
+	a, okA := pick(x.profile.Hosts.Sender, v6)
+	b, okB := pick(x.profile.Hosts.Receiver, v6)
 	if sides[0] == "receiver" {
 		a, b = b, a
 	}
@@ -85,10 +89,16 @@ func (x *trial) ends(sides []string) (src, dst netip.Addr, port int, ok bool) {
 
 // blocks is the body of a case: packets of a sort must not cross, and data before and after them must.
 func blocks(sides []string, sort int, tunnel func(a, b netip.Addr, ip []byte) []byte) func(x *trial) outcome {
+	return blocksFamily(true, sides, sort, tunnel)
+}
+
+// blocksFamily is blocks over IPv6 or IPv4.
+func blocksFamily(v6 bool, sides []string, sort int, tunnel func(a, b netip.Addr, ip []byte) []byte,
+) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		src, dst, port, ok := x.ends(sides)
+		src, dst, port, ok := x.ends(v6, sides)
 		if !ok {
-			return inapplicable("hosts has no IPv6 prefixes")
+			return inapplicable("hosts has no prefixes of the family that the case needs")
 		}
 		data := flow{src: src, dst: dst, class: ect0, opcode: 0x04, destQP: x.queuePair(9), payload: make([]byte, 64)}
 		if !x.crossOnce(port, data) {
@@ -145,7 +155,7 @@ func (x *trial) crossOnce(port int, data flow) bool {
 func crosses(usual bool) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		for _, sides := range [][]string{{"sender", "receiver"}, {"receiver", "sender"}} {
-			src, dst, port, ok := x.ends(sides)
+			src, dst, port, ok := x.ends(true, sides)
 			if !ok {
 				return inapplicable("hosts has no IPv6 prefixes")
 			}
@@ -170,7 +180,7 @@ func crosses(usual bool) func(x *trial) outcome {
 
 func borderOff(x *trial) outcome {
 	for _, sides := range [][]string{{"sender", "receiver"}, {"receiver", "sender"}} {
-		src, dst, port, ok := x.ends(sides)
+		src, dst, port, ok := x.ends(true, sides)
 		if !ok {
 			return inapplicable("hosts has no IPv6 prefixes")
 		}
@@ -184,7 +194,7 @@ func borderOff(x *trial) outcome {
 		}
 	}
 	return x.whenEnabled(passed("in both directions"), func() bool {
-		src, dst, port, _ := x.ends([]string{"receiver", "sender"})
+		src, dst, port, _ := x.ends(true, []string{"receiver", "sender"})
 		before := len(x.received)
 		x.transmit(port, x.borderPacket(0, src, dst))
 		return !x.wait(x.profile.Time.Settle,

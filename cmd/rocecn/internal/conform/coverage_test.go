@@ -20,8 +20,6 @@ var untested = []struct{ rows, reason string }{
 	{"F36 P05 P07 P09", "a duty of the operator"},
 	{"P24 P25 P26 P28 P29 P30 P31 P32 P33 P34 P35 P36 P44 B06 B07",
 		"routing protocols: the advertisement of proxies is tested with routing daemons, not on the data path"},
-	{"W13", "the time-out of silent flows is a setting of the device, which may be hours"},
-	{"W24", "congestion of the ingress PE itself cannot be distinguished from that of a P router"},
 	{"B04", "the egress of a tunnel has no role here"},
 }
 

@@ -126,19 +126,21 @@ func deviceMAC(port int) mac { return mac{2, 0, 0, 0, 2, uint8(port)} }
 // A router is a model that forwards between the ports 0, sender, 1, receiver, and 2, control. Its port to the receivers
 // has a queue.
 type router struct {
-	restart   func(on bool) // switches the role on or off
-	driver    roles.Driver
-	queue     bool // the role is about the packets in the queue
-	self      []netip.Addr
-	busy      time.Time // until then the port to the receivers sends
-	congested bool
-	packets   [][]byte // that the role sends
-	mark      bool     // the role asks for a mark
-	action    node.Action
+	restart func(on bool) // switches the role on or off
+	driver  roles.Driver
+	queue   bool // the role is about the packets in the queue
+
+	tunnelQueue bool // the role is about packets before they enter the tunnel, which has the queue
+	self        []netip.Addr
+	busy        time.Time // until then the port to the receivers sends
+	congested   bool
+	packets     [][]byte // that the role sends
+	mark        bool     // the role asks for a mark
+	action      node.Action
 }
 
 func newRouter(t testing.TB, role, config string, self ...string) *router {
-	m := &router{queue: role == "switch"}
+	m := &router{queue: role == "switch", tunnelQueue: role == "ingress"}
 	for _, a := range self {
 		m.self = append(m.self, netip.MustParseAddr(a))
 	}
@@ -199,6 +201,9 @@ func (m *router) receive(r *memoryRig, port int, frame []byte) {
 	record := &capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: r.clock, Link: capture.Ethernet}
 	own := slices.Contains(m.self, p.dst)
 	m.action = node.NoAction
+	if m.tunnelQueue && !own && portTo(p.dst) == 1 && !m.enqueueTunnelled(r, record, len(p.ip)) {
+		return
+	}
 	if own || !m.queue {
 		m.driver.Receive(record, node.Event{Observe: !own && m.observes()})
 	}
@@ -249,6 +254,25 @@ func (m *router) enqueue(r *memoryRig, record *capture.Record, ip []byte) {
 		}
 	}
 	m.transmit(r, 1, ip, m.busy.Sub(r.clock))
+}
+
+// enqueueTunnelled puts a packet into the queue of the tunnel, and gives it to the role if the queue is long. It
+// reports whether the packet was not dropped.
+func (m *router) enqueueTunnelled(r *memoryRig, record *capture.Record, octets int) bool {
+	if m.busy.Before(r.clock) {
+		m.busy = r.clock
+	}
+	depth := m.busy.Sub(r.clock).Seconds() * queueRate / 8
+	if depth > queueLimit {
+		return false
+	}
+	m.busy = m.busy.Add(time.Duration(float64(octets) * 8 / queueRate * 1e9))
+	if depth > queueLevels[0] { // the role of the tool leaves its own queue to others
+		d := m.driver
+		d.Role = m.driver.Role.(*roles.Ingress).Role
+		d.Receive(record, node.Event{Level: 1})
+	}
+	return true
 }
 
 // route forwards a packet with one hop less.
@@ -335,6 +359,9 @@ func (m *hostModel) advance(r *memoryRig) {
 		}
 		for !f.next.After(r.clock) {
 			rate := uint64(lineRate)
+			if f.src.Is4() {
+				rate /= 2 // a flow of IPv6 is the fastest one
+			}
 			if rates != nil {
 				o := rates.Now(reaction.FlowID{Dst: f.dst, DestQP: f.destQP}, r.clock)
 				if o.Stop > 0 {

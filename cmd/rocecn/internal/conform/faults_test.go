@@ -209,8 +209,12 @@ func cnpFaults(subject, pair, source, destination, also string) []planted {
 	}
 }
 
+// isProxy4 reports whether a packet is a proxy message over IPv4.
+func isProxy4(p *packet) bool { return !p.v6 && p.kind(&points) == kindProxy }
+
 // plantedFaults are the faults with their cases.
 func plantedFaults() []planted {
+	fcnSeen := onlyAfterFCN()
 	all := []planted{
 		{subject: "switch", name: "no Fast CNPs", caught: "F01.1",
 			config: []string{`"2001:db8:a:1::/64", method = "fastcnp"`, `"2001:db8:a:1::/64", method = "none"`,
@@ -253,10 +257,30 @@ func plantedFaults() []planted {
 		{subject: "switch", name: "answers acknowledgements", caught: "F13.2", out: answerKind(kindAck)},
 		{subject: "switch", name: "never marks", caught: "F14.1", config: []string{"enabled = true",
 			"enabled = true\nmarking = \"elsewhere\""}},
-		{subject: "switch", name: "marks Not-ECT", caught: "F14.2",
+		{subject: "switch", name: "marks Not-ECT", caught: "F14.2", related: "F14.5",
 			out: raw(kindData, func(p *packet) {
 				if p.v6 && p.ecn() == 0 {
 					p.ip[1] |= 0x30
+				}
+			})},
+		{subject: "switch", name: "marks Not-ECT of IPv4", caught: "F14.6",
+			out: rewrite(kindData, func(p *packet) {
+				if !p.v6 && p.ecn() == 0 {
+					p.ip[1] |= ce
+				}
+			})},
+		{subject: "switch", name: "never marks IPv4", caught: "F14.4", config: []string{`method = "mark"`,
+			`method = "none"`}},
+		{subject: "switch", name: "marks IPv4 without another header checksum", caught: "F14.4",
+			out: raw(kindData, func(p *packet) {
+				if !p.v6 && p.ecn() == ce {
+					p.ip[10] ^= 1
+				}
+			})},
+		{subject: "switch", name: "changes the payload of marked data", caught: "F14.3", related: "F14.4",
+			out: raw(kindData, func(p *packet) {
+				if p.ecn() == ce {
+					p.bth[len(p.bth)-1] ^= 1
 				}
 			})},
 		{subject: "switch", name: "both signals to a capable sender", caught: "F16.1",
@@ -381,8 +405,22 @@ func plantedFaults() []planted {
 			out: rewrite(kindPPFC, func(p *packet) { setAddress(p.ip[24:], "2001:db8:a:2::77") })},
 		{subject: "switch", name: "no P bit", caught: "X05.1", out: rewrite(kindPPFC,
 			func(p *packet) { p.bth[4] &^= 0x20 })},
-		{subject: "switch", name: "PPFC extension of 20 octets", caught: "X06.1", related: "X01.1 X14.1 X09.1",
+		{subject: "switch", name: "PPFC extension of 20 octets", caught: "X06.1", related: "X06.2 X14.1 X09.1",
 			out: replace(kindPPFC, func(p *packet) []byte { return p.ip[:len(p.ip)-4] })},
+		{subject: "switch", name: "an IPv6 address about an IPv4 flow", caught: "X06.2",
+			out: replace(kindPPFC, func(p *packet) []byte {
+				if p.v6 {
+					return p.ip
+				}
+				at := len(p.ip) - icrcSize - 12
+				return slices.Concat(p.ip[:at], hostOfText("2001:db8:f::10").AsSlice(), p.ip[at+4:])
+			})},
+		{subject: "switch", name: "PPFC about IPv4 to another host", caught: "X06.2",
+			out: rewrite(kindPPFC, func(p *packet) {
+				if !p.v6 {
+					p.ip[19] ^= 1
+				}
+			})},
 		{subject: "switch", name: "PPFC names a third node", caught: "X07.1",
 			out: rewrite(kindPPFC, func(p *packet) { setAddress(p.afterBTH(), "2001:db8:bad::1") })},
 		{subject: "switch", name: "PPFC type that is not supported", caught: "X08.1",
@@ -393,9 +431,9 @@ func plantedFaults() []planted {
 			out: rewrite(kindPPFC, func(p *packet) { b := p.afterBTH(); b[len(b)-5] = p.bth[7] })},
 		{subject: "switch", name: "Pause Duration 0", caught: "X11.1", config: []string{"enabled = true",
 			"enabled = true\npause_us = 0"}},
-		{subject: "switch", name: "PPFC with another queue pair", caught: "X12.1",
+		{subject: "switch", name: "PPFC with another queue pair", caught: "X12.1", related: "X06.2",
 			out: rewrite(kindPPFC, func(p *packet) { p.bth[7] ^= 0x80 })},
-		{subject: "switch", name: "PPFC with a wrong ICRC", caught: "X13.1",
+		{subject: "switch", name: "PPFC with a wrong ICRC", caught: "X13.1", related: "X06.2",
 			out: raw(kindPPFC, func(p *packet) { p.data[len(p.data)-1] ^= 1 })},
 		{subject: "switch", name: "PPFC with Flags", caught: "X13.1",
 			out: rewrite(kindPPFC, func(p *packet) { b := p.afterBTH(); b[len(b)-8] = 0x80 })},
@@ -418,9 +456,16 @@ func plantedFaults() []planted {
 			out: rewrite(kindProxy, func(p *packet) { setAddress(p.ip[8:], "2001:db8:bad::1") })},
 		{subject: "switch", name: "proxy message with a wrong checksum", caught: "P13.1",
 			out: raw(kindProxy, func(p *packet) { p.upper[6] ^= 1 })},
-		{subject: "switch", name: "five-tuple with another port", caught: "P15.1", related: "P17.1 P18.1",
+		{subject: "switch", name: "five-tuple with another port", caught: "P15.1", related: "P15.2 P17.1 P18.1",
 			out: rewrite(kindProxy, func(p *packet) { p.data[34] ^= 1 })},
-		{subject: "switch", name: "five-tuple with swapped addresses", caught: "P16.1", related: "P15.1 P17.1 P18.1",
+		{subject: "switch", name: "IPv4 five-tuple with another port", caught: "P15.2",
+			out: rewrite(kindProxy, func(p *packet) {
+				if len(p.data) > 16 && p.data[16]>>4 == 4 {
+					p.data[10] ^= 1
+				}
+			})},
+		{subject: "switch", name: "five-tuple with swapped addresses", caught: "P16.1",
+			related: "P15.1 P15.2 P17.1 P18.1",
 			out: rewrite(kindProxy, func(p *packet) {
 				src := slices.Clone(p.data[:16])
 				copy(p.data, p.data[16:32])
@@ -449,6 +494,8 @@ func plantedFaults() []planted {
 		{subject: "switch", name: "proxy messages without interval", caught: "P38.1", out: doubled(kindProxy)},
 
 		{subject: "switch", name: "no FCN", caught: "W07.1", config: []string{`method = "fcn"`, `method = "none"`}},
+		{subject: "switch", name: "no FCN about IPv4 flows", caught: "W07.2", config: []string{
+			`"10.10.192.0/18", method = "fcn"`, `"10.10.192.0/18", method = "none"`}},
 		{subject: "switch", name: "FCN about outer Not-ECT", caught: "W20.1", out: fcnAboutNotECT},
 		{subject: "switch", name: "FCN to the inner sender", caught: "W21.1",
 			out: rewrite(kindFCN, func(p *packet) { setAddress(p.ip[24:], "2001:db8:a:4::10") })},
@@ -471,10 +518,25 @@ func plantedFaults() []planted {
 		{subject: "receiver", name: "no CNPs", caught: "F09.1", config: []string{"enabled = true", "enabled = false"}},
 		{subject: "receiver", name: "CNPs about ECT", caught: "F09.2", in: setECN(1, 2)},
 		{subject: "receiver", name: "CNPs about Not-ECT", caught: "F09.3", in: setECN(0)},
-		{subject: "receiver", name: "CNPs about a wrong ICRC", caught: "F03.1", in: incoming(func(p *packet) []byte {
-			sign(p.ip)
-			return p.ip
-		})},
+		{subject: "receiver", name: "CNPs about IPv4 data without CE", caught: "F09.4",
+			in: incoming(func(p *packet) []byte {
+				if p.v6 {
+					return p.ip
+				}
+				return appendIPv4(nil, p.src, p.dst, p.class|ce, p.protocol, p.upper)
+			})},
+		{subject: "receiver", name: "CNPs about IPv4 data with a wrong ICRC", caught: "F03.2",
+			in: incoming(func(p *packet) []byte {
+				if !p.v6 {
+					sign(p.ip)
+				}
+				return p.ip
+			})},
+		{subject: "receiver", name: "CNPs about a wrong ICRC", caught: "F03.1",
+			related: "F03.2", in: incoming(func(p *packet) []byte {
+				sign(p.ip)
+				return p.ip
+			})},
 		{subject: "receiver", name: "guesses the sender's queue pair", caught: "F06.1", in: guesses},
 		{subject: "receiver", name: "an extension header", caught: "F07.4",
 			out: replace(kindCNP, func(p *packet) []byte {
@@ -502,6 +564,14 @@ func plantedFaults() []planted {
 		{subject: "proxy", name: "answers about unknown flows", caught: "P08.3", in: onProxyMessage(func(data []byte) {
 			data[40+ipv6Size+udpSize+5] &^= 0x40
 		})},
+		{subject: "proxy", name: "answers about unknown IPv4 flows", caught: "P08.4",
+			in: incoming(func(p *packet) []byte {
+				if p.kind(&points) == kindProxy && len(p.data) > 100 && p.data[16]>>4 == 4 && hasChecksum(p) {
+					p.data[16+ipv4Size+udpSize+5] &^= 0x40
+					repairChecksum(p)
+				}
+				return p.ip
+			})},
 		{subject: "proxy", name: "accepts any UDP port", caught: "P12.1", in: incoming(func(p *packet) []byte {
 			if p.dstPort == 1122 {
 				p.upper[2], p.upper[3] = 1022>>8, 1022&0xFF
@@ -548,7 +618,7 @@ func plantedFaults() []planted {
 		{subject: "ingress", name: "a new label for each packet", caught: "W12.1", out: newLabels(),
 			related: "W11.2 W28.1"},
 		{subject: "ingress", name: "outer source of another node", caught: "W14.1",
-			out: onTunnel(func(p *packet) { setAddress(p.ip[8:], "2001:db8:bad::1") }), related: "W28.1"},
+			out: onTunnel(func(p *packet) { setAddress(p.ip[8:], "2001:db8:bad::1") }), related: "W28.1 W24.1"},
 		{subject: "ingress", name: "egress varies", caught: "W15.1",
 			out: onTunnel(func(p *packet) { p.ip[39] = p.inner.bth[11] })},
 		{subject: "ingress", name: "label 0", caught: "W16.1", related: "W11.2 W28.1",
@@ -557,9 +627,25 @@ func plantedFaults() []planted {
 			setLabel(p.inner,
 				0)
 		})},
-		{subject: "ingress", name: "ECN not copied", caught: "W18.1",
+		{subject: "ingress", name: "never forgets a flow", caught: "W13.1",
+			config: []string{`idle = "3s"`, `idle = "1m"`}},
+		{subject: "ingress", name: "no CNPs about its own congestion", caught: "W24.1",
+			in: fcnSeen.in, out: fcnSeen.out},
+		{subject: "ingress", name: "ECN of IPv4 not copied", caught: "W18.2",
+			out: onTunnel(func(p *packet) {
+				if !p.inner.v6 {
+					p.ip[1] &^= 0x30
+				}
+			})},
+		{subject: "ingress", name: "inner IPv4 header with a wrong checksum", caught: "W19.2",
+			out: onTunnel(func(p *packet) {
+				if !p.inner.v6 {
+					p.inner.ip[10] ^= 1
+				}
+			})},
+		{subject: "ingress", name: "ECN not copied", caught: "W18.1", related: "W18.2",
 			out: onTunnel(func(p *packet) { p.ip[1] &^= 0x30 })},
-		{subject: "ingress", name: "inner payload changed", caught: "W19.1",
+		{subject: "ingress", name: "inner payload changed", caught: "W19.1", related: "W19.2",
 			out: onTunnel(func(p *packet) { p.inner.bth[len(p.inner.bth)-1] ^= 1 })},
 		{subject: "ingress", name: "no CNPs", caught: "W28.1", in: incoming(func(p *packet) []byte {
 			if p.kind(&points) == kindFCN {
@@ -630,8 +716,12 @@ func plantedFaults() []planted {
 		{subject: "border", name: "lets first fragments in", caught: "F39.5", in: leakIf(1, func(p *packet) bool {
 			return p.fragment
 		})},
-		{subject: "border", name: "lets proxy messages in", caught: "P40.1", in: leak(1, kindProxy, false)},
-		{subject: "border", name: "lets proxy messages out", caught: "P41.1", in: leak(0, kindProxy, false)},
+		{subject: "border", name: "lets proxy messages over IPv4 in", caught: "P40.2", in: leakIf(1, isProxy4)},
+		{subject: "border", name: "lets proxy messages over IPv4 out", caught: "P41.2", in: leakIf(0, isProxy4)},
+		{subject: "border", name: "lets proxy messages in", caught: "P40.1", related: "P40.2",
+			in: leak(1, kindProxy, false)},
+		{subject: "border", name: "lets proxy messages out", caught: "P41.1", related: "P41.2",
+			in: leak(0, kindProxy, false)},
 		{subject: "border", name: "lets FCNs in", caught: "W37.1", in: leak(1, kindFCN, false)},
 		{subject: "border", name: "lets FCNs out", caught: "W37.2", in: leak(0, kindFCN, false)},
 		{subject: "border", name: "also drops CNPs", caught: "F03.1", config: []string{"enabled = true",
@@ -648,7 +738,13 @@ func plantedFaults() []planted {
 		{subject: "border", name: "answers by ICMPv6 errors, though it must be off", caught: "F42.1",
 			profile: []string{`role = "border"`, "role = \"border\"\nsupports = []"}, in: prohibits},
 
-		{subject: "sender", name: "ignores CNPs", caught: "F11.1", related: "B03.1",
+		{subject: "sender", name: "ignores CNPs over IPv4", caught: "F11.4", in: incoming(func(p *packet) []byte {
+			if !p.v6 && p.kind(&points) == kindCNP {
+				return nil
+			}
+			return p.ip
+		})},
+		{subject: "sender", name: "ignores CNPs", caught: "F11.1", related: "B03.1 F11.4",
 			in: incoming(func(p *packet) []byte {
 				if p.kind(&points) == kindCNP {
 					return nil
@@ -670,8 +766,8 @@ func plantedFaults() []planted {
 			in: onCNP(func(f *packet) { f.bth[5] = 0 })},
 		{subject: "sender", name: "accepts a wrong ICRC", caught: "F07.1", related: "X13.1", in: repairICRC},
 		{subject: "sender", name: "accepts any original destination", caught: "F12.2", in: onFastCNP(func(p *packet) {
-			if o := p.options(protocolOptions)[0]; len(o.data) == 16 && o.data[15] == 0x50 {
-				o.data[15] = 0x10
+			if o := p.options(protocolOptions)[0]; len(o.data) == 16 {
+				o.data[15] &^= 0x40
 			}
 		})},
 		{subject: "sender", name: "accepts any source", caught: "F38.1", related: "X15.1",
@@ -768,6 +864,26 @@ func resumesFirst(_ *memoryRig, port int, frame []byte) []arrival {
 		return nil
 	}
 	return []arrival{{port: port, frame: frame}}
+}
+
+// onlyAfterFCN drops the CNPs of the device 100 ms after the last FCN.
+func onlyAfterFCN() *fault {
+	var last time.Time
+	return &fault{
+		in: func(r *memoryRig, _ int, frame []byte) []byte {
+			if p, _ := readFrame(frame, nil); p != nil && p.kind(&points) == kindFCN {
+				last = r.clock
+			}
+			return frame
+		},
+		out: func(r *memoryRig, port int, frame []byte) []arrival {
+			p, _ := readFrame(frame, nil)
+			if p != nil && p.kind(&points) == kindCNP && r.clock.Sub(last) > 100*time.Millisecond {
+				return nil
+			}
+			return []arrival{{port: port, frame: frame}}
+		},
+	}
 }
 
 // lateCNP sends another CNP 100 ms after one, about the queue pair of the flow before or after it.

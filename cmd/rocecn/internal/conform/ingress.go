@@ -12,13 +12,18 @@ import (
 func ingressCases() []testCase {
 	v6, v4 := []string{"fcn", "ipv6"}, []string{"fcn", "ipv4"}
 	cnp := func(c check) func(x *trial) outcome { return relabelled(true, c) }
-	outer := func(c check) func(x *trial) outcome { return encapsulated(nil, c) }
+	outer := func(c check) func(x *trial) outcome { return encapsulated(true, nil, c) }
+	copiesECN := func(v6 bool) func(x *trial) outcome {
+		return encapsulated(v6, func(i int, s *stream) { s.class = uint8(i) & 3 }, checkOuterECN)
+	}
 	return []testCase{
 		{"W10.1", must, "FCN 4.1", "flows that differ only in their queue pair have different labels", v6, nil,
-			encapsulated(func(i int, s *stream) { s.srcPort = 50000 }, nil)},
+			encapsulated(true, func(i int, s *stream) { s.srcPort = 50000 }, nil)},
 		{"W11.1", must, "FCN 4.1", "different flows have different labels", v6, nil, outer(nil)},
 		{"W11.2", should, "FCN 4.1", "labels are random: they do not count up", v6, nil, randomLabels},
 		{"W12.1", must, "FCN 4.1", "a flow keeps its label", v6, nil, stableLabels},
+		{"W13.1", should, "FCN 4.1", "a flow that is silent for the configured time loses its label", v6, nil,
+			forgetsIdleFlows},
 		{"W14.1", must, "FCN 4.1", "the outer header is of IPv6, from an address of the PE", v6, nil,
 			outer(func(x *trial, n *seen, s *stream) (string, string) {
 				if !n.v6 {
@@ -36,26 +41,16 @@ func ingressCases() []testCase {
 				return "", ""
 			})},
 		{"W17.1", must, "FCN 4.1", "the inner flow label is unchanged", v6, nil,
-			encapsulated(func(i int, s *stream) { s.label = 0x54320 + uint32(i) },
+			encapsulated(true, func(i int, s *stream) { s.label = 0x54320 + uint32(i) },
 				func(_ *trial, n *seen, s *stream) (string, string) {
 					return same("inner flow label", s.label, n.innermost().label)
 				})},
 		{"W18.1", must, "FCN 4.1", "the outer ECN field is the inner one", v6, nil,
-			encapsulated(func(i int, s *stream) { s.class = uint8(i) & 3 },
-				func(_ *trial, n *seen, s *stream) (string, string) {
-					if e, g := same("inner ECN", s.class&3, n.innermost().ecn()); e != "" {
-						return e, g
-					}
-					return same("outer ECN", s.class&3, n.ecn())
-				})},
-		{"W19.1", must, "FCN 4.1", "the inner packet is unchanged, except hop limit", v6, nil,
-			outer(func(x *trial, n *seen, s *stream) (string, string) {
-				inner := n.innermost()
-				if !x.isForwarded(n) || inner.icrc != inner.computeICRC(asSent) {
-					return "the octets from the UDP header on as sent", "other octets, or a wrong ICRC"
-				}
-				return "", ""
-			})},
+			copiesECN(true)},
+		{"W18.2", must, "FCN 4.1", "the outer ECN field is that of an inner IPv4 packet", v4, nil, copiesECN(false)},
+		{"W19.1", must, "FCN 4.1", "the inner packet is unchanged, except hop limit", v6, nil, outer(checkInner)},
+		{"W19.2", must, "FCN 4.1", "the inner IPv4 packet is unchanged, except TTL and header checksum", v4, nil,
+			encapsulated(false, nil, checkInner)},
 		{"W28.1", must, "FCN 4.1", "an FCN about a flow is answered by a CNP on the side of the sender", v6,
 			[]string{"W07"}, relabels},
 		{"W08.1", must, "FCN 4.1", "the queue pair is learned while the connection is set up", v6, nil,
@@ -63,6 +58,8 @@ func ingressCases() []testCase {
 		{"W26.1", must, "FCN 4.1", "of two flows, the CNP is about that of the label", v6, nil, ofTwoLabels},
 		{"W26.2", must, "FCN 4.1", "an FCN with an unknown label is not answered", v6, nil,
 			ignoresFCN(func(x *trial, m *fcnMessage) { m.label ^= 0x5A5A5 })},
+		{"W24.1", must, "FCN 4.1", "a PE that is congested itself sends a CNP to the sender, without any FCN", v6, nil,
+			notifiesItself},
 		{"W27.1", must, "FCN 4.1", "the source of the CNP is an address of the PE", v6, nil, cnp(checkSource)},
 		{"W27.2", must, "FCN 4.1", "the destination of the CNP is the sender of the flow", v6, nil,
 			cnp(checkDestination)},
@@ -122,9 +119,9 @@ func (x *trial) offerTunnels(all []*stream, count int) *outcome {
 }
 
 // encapsulated is the body of a case about the packets in the tunnel. The labels of flows must differ.
-func encapsulated(change func(i int, s *stream), c check) func(x *trial) outcome {
+func encapsulated(v6 bool, change func(i int, s *stream), c check) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all := x.connections(true, 4)
+		all := x.connections(v6, 4)
 		for i, s := range all {
 			if change != nil {
 				change(i, s)
@@ -150,6 +147,24 @@ func encapsulated(change func(i int, s *stream), c check) func(x *trial) outcome
 		}
 		return passed("%d flows in tunnels", len(all))
 	}
+}
+
+func checkOuterECN(_ *trial, n *seen, s *stream) (string, string) {
+	if e, g := same("inner ECN", s.class&3, n.innermost().ecn()); e != "" {
+		return e, g
+	}
+	return same("outer ECN", s.class&3, n.ecn())
+}
+
+func checkInner(x *trial, n *seen, _ *stream) (string, string) {
+	inner := n.innermost()
+	switch {
+	case !x.isForwarded(n) || inner.icrc != inner.computeICRC(asSent):
+		return "the octets from the UDP header on as sent", "other octets, or a wrong ICRC"
+	case !inner.v6 && headerSum(inner.ip) != 0:
+		return "the checksum of the inner IPv4 header", "a wrong one"
+	}
+	return "", ""
 }
 
 func randomLabels(x *trial) outcome {
@@ -427,4 +442,71 @@ func ingressOff(x *trial) outcome {
 		m, o := x.open(all[0])
 		return o == nil && x.notifyUntil(m, all, 1)
 	})
+}
+
+// forgetsIdleFlows: an FCN with the label of a flow is answered before the flow is silent for the time of the profile,
+// and not after it. Then the flow gets a label again.
+func forgetsIdleFlows(x *trial) outcome {
+	idle := x.profile.Device.Limits.Idle
+	switch {
+	case idle == 0:
+		return inapplicable("device.limits has no idle")
+	case idle > x.profile.Time.Case/3:
+		return inapplicable("device.limits.idle is more than a third of time.case")
+	}
+	all, m, o := x.openOne(true)
+	if o != nil {
+		return *o
+	}
+	if !x.notifyUntil(m, all, 1) {
+		return unclear("no CNP arrived before the flow was silent")
+	}
+	x.receiveFor(idle + idle/4)
+	x.settle()
+	x.received = nil
+	for range 3 {
+		x.transmit(x.portOf("control"), m.appendIP())
+		x.wait(20*time.Millisecond, func() bool { return false })
+	}
+	x.settle()
+	if list := x.notifications(kindCNP); len(list) > 0 {
+		return failed(list[0], x.c.expected, "a CNP about label 0x%05x after %v", m.label, idle+idle/4)
+	}
+	again, o := x.open(all[0])
+	if o != nil {
+		return *o
+	}
+	if !x.notifyUntil(again, all, 1) {
+		return unclear("no CNP about the flow after its next packets")
+	}
+	return passed("none after %v, and CNPs before, and after its next packets", idle+idle/4)
+}
+
+// notifiesItself: the PE is congested with flows, and sends CNPs although no FCN arrives.
+func notifiesItself(x *trial) outcome {
+	if x.profile.Congestion.By == "none" {
+		return inapplicable("congestion.by is \"none\"")
+	}
+	all := x.connections(true, 2)
+	for _, s := range all {
+		if _, o := x.open(s); o != nil {
+			return *o
+		}
+	}
+	if len(all) == 0 {
+		return errNoNotifier
+	}
+	before := all[0].count + all[1].count
+	x.received = nil
+	if !x.congest(all, func() bool { return len(x.about(kindCNP, all)) >= 2 }) {
+		x.settle()
+	}
+	if len(x.about(kindCNP, all)) > 0 {
+		return x.checkAll(kindCNP, all, arrived) // other cases are about its fields
+	}
+	sent, crossed := int(all[0].count+all[1].count-before), len(x.outers(all[0]))+len(x.outers(all[1]))
+	if crossed >= sent || crossed == 0 {
+		return unclear("%d of %d packets crossed the device, so congestion is not certain", crossed, sent)
+	}
+	return failed(nil, "a CNP to the sender", "none, and %d of %d packets lost", sent-crossed, sent)
 }

@@ -22,19 +22,24 @@ side = "receiver"
 address = "2001:db8:c::9"
 `
 
+// congested is the table of a profile of a device that the tester congests.
+const congested = "[congestion]\nby = \"overload\"\nrate = \"20M\"\nfor = \"700ms\"\n"
+
 const quickTimes = "[time]\ncase = \"10s\"\nsettle = \"250ms\"\n"
 
 var subjects = []subject{
 	{"switch", strings.NewReplacer(`"icmpv6-learning"]`, `"icmpv6-learning", "mark", "ioam"]`, "pe = ",
 		"capable = [\"2001:db8:a:9::/64\"]\npe = ").Replace(switchProfile), `enabled = true
-self = ["2001:db8:ffff::5"]
+self = ["2001:db8:ffff::5", "10.0.1.1"]
 methods = [
 	{ senders = "2001:db8:a:1::/64", method = "fastcnp" }, { senders = "2001:db8:a:2::/64", method = "ppfc" },
 	{ senders = "2001:db8:a:3::/64", method = "proxy" }, { senders = "2001:db8:a:4::/64", method = "fcn" },
-	{ senders = "2001:db8:a:9::/64", method = "fastcnp" },
+	{ senders = "2001:db8:a:9::/64", method = "fastcnp" }, { senders = "10.10.0.0/18", method = "ppfc" },
+	{ senders = "10.10.64.0/18", method = "proxy" }, { senders = "10.10.128.0/18", method = "mark" },
+	{ senders = "10.10.192.0/18", method = "fcn" },
 ]
 capable = [{ senders = "2001:db8:a:9::/64", capable = "yes" }]
-proxies = [{ senders = "::/0", proxy = "2001:db8:3::9" }]
+proxies = [{ senders = "::/0", proxy = "2001:db8:3::9" }, { senders = "0.0.0.0/0", proxy = "2001:db8:3::9" }]
 pe = ["2001:db8:a:5::/64"]
 ppfc = { alarm = 1, hold = 2, stop = 3 }
 per_flow = "20ms"
@@ -87,7 +92,8 @@ addresses = ["2001:db8:ffff::5", "2001:db8:1::1", "10.0.1.1", "2001:db8:2::1", "
 supports = ["fcn", "ipv4", "ipv6"]
 [device.limits]
 per_flow = "20ms"
-[hosts]
+idle = "3s"
+` + congested + `[hosts]
 sender = ["2001:db8:a:1::/64", "10.10.0.0/16"]
 receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
 ` + quickTimes + benchPorts, `enabled = true
@@ -95,6 +101,7 @@ tunnel = { type = "ipip", src = "2001:db8:ffff::5", dst = "2001:db8:e::2" }
 cnp = ["2001:db8:1::1", "10.0.1.1"]
 accept = ["2001:db8:3::9/128"]
 per_flow = "20ms"
+idle = "3s"
 `, func(t testing.TB, config string) model { return newRouter(t, "ingress", config, "2001:db8:ffff::5") },
 		map[string]string{"W40.1": ""}},
 	{"border", `
@@ -103,8 +110,8 @@ name = "model"
 role = "border"
 addresses = ["2001:db8:ffff::5"]
 [hosts]
-sender = ["2001:db8:a:1::/64"]
-receiver = ["2001:db8:f::/64"]
+sender = ["2001:db8:a:1::/64", "10.10.0.0/16"]
+receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
 ` + quickTimes + benchPorts, "enabled = true\n", func(t testing.TB, config string) model {
 		return newRouter(t, "border", config, "2001:db8:ffff::5")
 	}, map[string]string{"F42.1": ""}},
@@ -112,15 +119,20 @@ receiver = ["2001:db8:f::/64"]
 [device]
 name = "model"
 role = "sender"
-addresses = ["2001:db8:d::1"]
-supports = ["option1", "option2", "ipv6", "ppfc-stop", "ppfc-resume", "ppfc-alarm", "ppfc-hold"]
+addresses = ["2001:db8:d::1", "10.13.0.1"]
+supports = ["option1", "option2", "ipv4", "ipv6", "ppfc-stop", "ppfc-resume", "ppfc-alarm", "ppfc-hold"]
 [hosts]
-receiver = ["2001:db8:f::/64"]
+receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
 [[pair]]
 src = "2001:db8:d::1"
 dst = "2001:db8:f::10"
 dest_qp = 17
 src_qp = 34
+[[pair]]
+src = "10.13.0.1"
+dst = "10.15.0.16"
+dest_qp = 19
+src_qp = 36
 ` + quickTimes + hostPort, senderConfig, newSenderModel, map[string]string{"F22.1": "does not use this option",
 		"F42.1": "", "X15.2": ""}},
 	{"pause", `
@@ -134,9 +146,10 @@ receiver = ["2001:db8:f::/64"]
 }
 
 const senderConfig = `enabled = true
-self = ["2001:db8:d::1"]
+self = ["2001:db8:d::1", "10.13.0.1"]
 accept = ["2001:db8:c::9/128"]
-qps = [{ dst = "2001:db8:f::10", dest_qp = 17, qp = 34 }, { dst = "2001:db8:f::11", dest_qp = 18, qp = 35 }]
+qps = [{ dst = "2001:db8:f::10", dest_qp = 17, qp = 34 }, { dst = "2001:db8:f::11", dest_qp = 18, qp = 35 },
+	{ dst = "10.15.0.16", dest_qp = 19, qp = 36 }]
 reaction = { line = 4_000_000, min = 100_000, timer = "100ms", alpha_timer = "200ms", additive = 200_000,
 	hyper = 400_000 }
 `
@@ -147,7 +160,9 @@ func newSenderModel(t testing.TB, config string) model {
 		payload: bytes.Repeat([]byte{0x5A}, 256)}
 	g := f
 	g.dst, g.destQP, g.srcPort = hostOfText("2001:db8:f::11"), 18, 49153
-	return newHostModel(t, "sender", config, f, g)
+	h := f
+	h.src, h.dst, h.destQP, h.srcPort = hostOfText("10.13.0.1"), hostOfText("10.15.0.16"), 19, 49154
+	return newHostModel(t, "sender", config, f, g, h)
 }
 
 // Every case passes with a device in memory, or does not apply for the reason given.
@@ -190,14 +205,11 @@ supports = ["option1", "option2", "fcn", "proxy", "ipv4", "ipv6", "ppfc-stop", "
 per_flow = "20ms"
 total = 20_000
 [hosts]
-sender = ["2001:db8:a:1::/64", "2001:db8:a:2::/64", "2001:db8:a:3::/64", "2001:db8:a:4::/64", "10.10.0.0/16"]
+sender = ["2001:db8:a:1::/64", "2001:db8:a:2::/64", "2001:db8:a:3::/64", "2001:db8:a:4::/64", "10.10.0.0/18",
+	"10.10.64.0/18", "10.10.128.0/18", "10.10.192.0/18"]
 receiver = ["2001:db8:f::/64", "10.15.0.0/16"]
 pe = ["2001:db8:a:5::1"]
-[congestion]
-by = "overload"
-rate = "20M"
-for = "700ms"
-[time]
+` + congested + `[time]
 case = "10s"
 settle = "250ms"
 ` + benchPorts

@@ -39,6 +39,7 @@ type device struct {
 type limits struct {
 	PerFlow time.Duration `json:"per_flow"`
 	Total   perSecond     `json:"total"`
+	Idle    time.Duration `json:"idle"` // after which an ingress PE forgets a silent flow
 }
 
 // codePoints are the numbers that are not assigned yet.

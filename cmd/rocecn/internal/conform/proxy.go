@@ -21,14 +21,16 @@ func proxyCases() []testCase {
 		{"P08.2", must, "PROXY 1", "the sender's queue pair is also learned from data and acknowledgements", v6, nil,
 			learnsFromData},
 		{"P08.3", must, "PROXY 1", "a message about an unknown flow is not answered", v6, nil,
-			ignoresMessage(func(x *trial, m *proxyMessage) { m.flow.destQP ^= 0x400000 })},
+			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.flow.destQP ^= 0x400000 })},
+		{"P08.4", must, "PROXY 1", "a message about an unknown IPv4 flow is not answered", v4, nil,
+			ignoresMessage(false, func(x *trial, m *proxyMessage) { m.flow.destQP ^= 0x400000 })},
 		{"P12.1", must, "PROXY 4", "a message to another UDP port is not answered", v6, nil,
-			ignoresMessage(func(x *trial, m *proxyMessage) { m.port += 100 })},
+			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.port += 100 })},
 		{"P14.1", must, "PROXY 4, RFC 768", "a message with a wrong UDP checksum is not answered", v6, nil,
-			ignoresMessage(func(x *trial, m *proxyMessage) { m.badChecksum = true })},
+			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.badChecksum = true })},
 		{"P16.1", should, "PROXY 4", "a five-tuple that differs from the congested packet is not answered", v6,
 			nil,
-			ignoresMessage(func(x *trial, m *proxyMessage) { m.tuplePort = 7 })},
+			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.tuplePort = 7 })},
 		{"P19.1", must, "PROXY 4", "the notification goes to the source of the five-tuple", v6, nil,
 			cnp(checkDestination)},
 		{"P19.2", must, "PROXY 4", "the notification leaves on the side of the sender", v6, nil,
@@ -40,9 +42,9 @@ func proxyCases() []testCase {
 			eachLevel},
 		{"P23.1", must, "PROXY 4 figure 5", "after messages with a truncated congested packet, others are answered", v6,
 			nil,
-			ignoresMessage(func(x *trial, m *proxyMessage) { m.keep = 1 })},
+			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.keep = 1 })},
 		{"P37.1", must, "PROXY 6", "a message of a node outside the domain is not answered", v6, nil,
-			ignoresMessage(func(x *trial, m *proxyMessage) { m.src = x.stranger(true) })},
+			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.src = x.stranger(true) })},
 		{"P38.1", should, "PROXY 6", "the interval between two CNPs of a flow is kept", v6, nil,
 			func(x *trial) outcome {
 				if x.profile.Device.Limits.PerFlow == 0 {
@@ -293,9 +295,9 @@ func learnsFromData(x *trial) outcome {
 }
 
 // ignoresMessage is the body of a case about messages that must not be answered, between such that are.
-func ignoresMessage(change func(x *trial, m *proxyMessage)) func(x *trial) outcome {
+func ignoresMessage(v6 bool, change func(x *trial, m *proxyMessage)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all := x.connections(true, 1)
+		all := x.connections(v6, 1)
 		if len(all) == 0 || !x.message(all[0]).src.IsValid() {
 			return errNoNotifier
 		}

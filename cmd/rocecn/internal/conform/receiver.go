@@ -17,14 +17,18 @@ func receiverCases() []testCase {
 		{"F09.1", must, "FAST 3", "the receiver answers data that arrives with CE by a CNP", v6, []string{"W04"},
 			replies(kindCNP, markedData(true))},
 		{"F09.2", must, "FAST 3", "data with ECT(0) or ECT(1) causes no CNP", v6, nil,
-			ignores(func(i int, s *stream) { s.class = uint8(1 + i%2) })},
+			ignores(true, func(i int, s *stream) { s.class = uint8(1 + i%2) })},
 		{"F09.3", must, "FAST 3", "data with Not-ECT causes no CNP", v6, nil,
-			ignores(func(_ int, s *stream) { s.class = 0 })},
+			ignores(true, func(_ int, s *stream) { s.class = 0 })},
+		{"F09.4", must, "FCN 3", "data over IPv4 without CE causes no CNP", v4, nil,
+			ignores(false, func(i int, s *stream) { s.class = uint8(i % 3) })},
 		{"F03.1", must, "FAST 3 figure 1, IBTA A17", "data with CE and a wrong ICRC causes no CNP", v6, nil,
-			ignores(func(_ int, s *stream) { s.badICRC = true })},
+			ignores(true, func(_ int, s *stream) { s.badICRC = true })},
+		{"F03.2", must, "FCN 3, IBTA A17", "data over IPv4 with CE and a wrong ICRC causes no CNP", v4, nil,
+			ignores(false, func(_ int, s *stream) { s.badICRC = true })},
 		{"F06.1", must, "FAST 3", "data for a connection that the receiver does not know causes no CNP", v6,
 			nil,
-			ignores(func(_ int, s *stream) { s.opcode, s.headers, s.destQP = 0x04, nil, s.destQP|0x800000 })},
+			ignores(true, func(_ int, s *stream) { s.opcode, s.headers, s.destQP = 0x04, nil, s.destQP|0x800000 })},
 		{"F10.1", must, "FAST 3", "the CNP names the sender's queue pair", v6, nil, cnp(checkSenderQP)},
 		{"F10.2", must, "FAST 3", "source and destination of the CNP are those of the data, exchanged", v6, nil,
 			cnp(checkReversed)},
@@ -47,7 +51,9 @@ func receiverCases() []testCase {
 		{"B01.1", should, "IBTA CA17-44", "the interval between two CNPs of a queue pair is kept", v6, nil, cnpPace},
 		{"B02.1", must, "IBTA A17 figure 6", "P_Key is that of the marked packet", v6, nil, cnp(checkPKey)},
 		{"B05.1", must, "RFC 4443 2.4", "a CNP with CE causes no CNP", v6, nil,
-			ignores(func(_ int, s *stream) { s.opcode, s.headers, s.payload = opcodeCNP, nil, make([]byte, 16) })},
+			ignores(true, func(_ int, s *stream) {
+				s.opcode, s.headers, s.payload = opcodeCNP, nil, make([]byte, 16)
+			})},
 	}
 }
 
@@ -116,11 +122,11 @@ func replies(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
 }
 
 // ignores is the body of a case about data that must not be answered, beside data that must be.
-func ignores(change func(i int, s *stream)) func(x *trial) outcome {
+func ignores(v6 bool, change func(i int, s *stream)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		control, silent := markedData(true)(x), markedData(true)(x)
+		control, silent := markedData(v6)(x), markedData(v6)(x)
 		if len(control) == 0 {
-			return inapplicable("hosts and device.addresses have no IPv6 address")
+			return inapplicable("hosts and device.addresses have no address of the family that the case needs")
 		}
 		for i, s := range silent {
 			s.srcPort += 100

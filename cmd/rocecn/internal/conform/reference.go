@@ -65,6 +65,7 @@ const (
 # [device.limits]                                   # as configured; absent: cases about limits do not apply
 # per_flow = "1ms"
 # total = 1000                                      # notifications a second
+# idle = "3s"                                       # of an ingress PE: time after which a silent flow is forgotten
 `
 	referencePorts = `
 [[port]]                                            # an interface of the tester

@@ -39,6 +39,7 @@ func senderCases() []testCase {
 			slows(cnpOf, nil)},
 		{"F11.2", should, "FAST 3", "another flow keeps its rate", nil, nil, sparesOthers(cnpOf)},
 		{"F11.3", should, "FAST 3", "the rate rises again after the last CNP", nil, nil, recovers},
+		{"F11.4", must, "FCN 3", "a CNP over IPv4 slows the flow down", []string{"ipv4"}, nil, slows(cnp4Of, nil)},
 		{"F10.1", must, "FAST 3", "a CNP with an unknown queue pair slows nothing down", nil, nil,
 			keeps(cnpOf, func(m *notice) { m.destQP ^= 0x5A0000 }, cnpOf)},
 		{"F07.1", must, "FAST 3 figure 2", "a CNP with a wrong ICRC slows nothing down", nil, nil,
@@ -223,6 +224,13 @@ func cnpOf(x *trial, n *seen) *notice {
 	}
 	m.src, m.destQP = n.dst, qp
 	return m
+}
+
+func cnp4Of(x *trial, n *seen) *notice {
+	if n.v6 {
+		return nil
+	}
+	return cnpOf(x, n)
 }
 
 func fastCNPOf(x *trial, n *seen) *notice {

@@ -44,6 +44,14 @@ func switchCases() []testCase {
 			[]string{"F15"}, marksUnknown},
 		{"F14.2", must, "FAST 4, RFC 3168", "a Not-ECT packet is never marked", fast, nil, notMarked(
 			changed(true, func(_ int, s *stream) { s.class = 0 }))},
+		{"F14.3", should, "FAST 4, RFC 3168", "ECN-capable data is marked in congestion, and otherwise unchanged",
+			[]string{"mark", "ipv6"}, nil, marksData(true)},
+		{"F14.4", should, "FAST 4, RFC 3168", "ECN-capable IPv4 data is marked, with a right header checksum",
+			[]string{"mark", "ipv4"}, nil, marksData(false)},
+		{"F14.5", must, "FAST 4, RFC 3168", "a Not-ECT packet is never marked, while ECN-capable ones are",
+			[]string{"mark", "ipv6"}, nil, sparesNotECT(true)},
+		{"F14.6", must, "FAST 4, RFC 3168", "a Not-ECT packet of IPv4 is never marked, while ECN-capable ones are",
+			[]string{"mark", "ipv4"}, nil, sparesNotECT(false)},
 		{"F16.1", must, "FAST 4", "data of a sender that is known to understand Fast CNP is not also marked", fast,
 			nil, notMarked(capableFlows)},
 		{"F17.1", should, "FAST 4", "two ICMPv6 errors of a host about Fast CNPs stop further Fast CNPs to it",
@@ -58,7 +66,8 @@ func switchCases() []testCase {
 			fastCNPAbout(checkDestQP)},
 		{"F24.1", must, "FAST 4", "a Fast CNP has one Destination Options header with one option, and no other header",
 			fast, nil, fastCNPAbout(checkHeaders)},
-		{"F24.2", must, "FAST 4", "the same about a packet with a trace", []string{"option2"}, nil,
+		{"F24.2", must, "FAST 4", "a Fast CNP with option 2 has one Destination Options header with one option",
+			[]string{"option2"}, nil,
 			notified(kindFastCNP, verbatim, checkHeaders)},
 		{"F25.1", must, "FAST 4", "a packet without a trace is notified with option 1", fast, nil,
 			fastCNPAbout(withOption(func(_ *trial, _ *seen, _ *stream, o option) (string, string) {
@@ -152,6 +161,11 @@ func switchCases() []testCase {
 				}
 				return "", ""
 			})},
+		{"X06.2", must, "PPFC 3", "a PPFC about an IPv4 flow has 12 octets, the sender's address and queue pair, " +
+			"and a right ICRC", []string{"ppfc-stop", "ipv4"}, nil,
+			notified(kindPPFC, plainFlows(false), allOf(func(_ *trial, n *seen, _ *stream) (string, string) {
+				return same("octets after the BTH", 12, len(n.afterBTH()))
+			}, checkDestination, checkDestQP, checkICRC))},
 		{"X07.1", must, "PPFC 1, 3", "the address is the congested destination or the congested node", ppfc, nil,
 			notified(kindPPFC, plain, withExtension(func(x *trial, s *stream, e ppfcExtension) (string, string) {
 				if e.address == s.dst || slices.Contains(x.profile.Device.Addresses, e.address) {
@@ -197,11 +211,13 @@ func switchCases() []testCase {
 			notified(kindProxy, plain, checkUDPChecksum)},
 		{"P15.1", must, "PROXY 4", "the five-tuple has two addresses, protocol and two ports", proxy, nil,
 			notified(kindProxy, plain, checkTuple(0, 37, "five-tuple"))},
+		{"P15.2", must, "PROXY 4", "the five-tuple of an IPv4 flow has 13 octets, before level and congested packet",
+			[]string{"proxy", "ipv4"}, nil, notified(kindProxy, plainFlows(false), checkTuple4)},
 		{"P16.1", must, "PROXY 4", "the addresses of the five-tuple are those of the congested packet", proxy,
 			nil, notified(kindProxy, plain, checkTuple(0, 32, "addresses"))},
 		{"P17.1", must, "PROXY 4", "the five-tuple is taken from inside a tunnel", []string{"proxy"}, nil,
 			notified(kindProxy, tunnelled(0), checkTuple(0, 37, "five-tuple"))},
-		{"P18.1", must, "PROXY 4", "the same in VXLAN and GRE", []string{"proxy"}, nil,
+		{"P18.1", must, "PROXY 4", "the five-tuple is taken from inside VXLAN and GRE", []string{"proxy"}, nil,
 			notified(kindProxy, tunnelled(1), checkTuple(0, 37, "five-tuple"))},
 		{"P21.1", must, "PROXY 4", "the reserved bits after the congestion level are 0", proxy, nil,
 			notified(kindProxy, plain, func(_ *trial, n *seen, _ *stream) (string, string) {
@@ -220,6 +236,8 @@ func switchCases() []testCase {
 
 		{"W07.1", must, "FCN 4", "the congested node sends an FCN to the ingress PE", fcn, []string{"W06"},
 			arrives(kindFCN, tunnelled(0))},
+		{"W07.2", must, "FCN 4", "IPv4 flows in IPv6 tunnels cause an FCN, too", []string{"fcn", "ipv4"}, nil,
+			arrives(kindFCN, tunnelledFlows(plainFlows(false), 0))},
 		{"W20.1", must, "FCN 4.1", "a packet with outer Not-ECT causes no FCN", fcn, nil, notCapableOuter},
 		{"W21.1", must, "FCN 4.1", "source is an address of the switch, destination the outer source", fcn, nil,
 			notified(kindFCN, tunnelled(0), allOf(checkSource, func(_ *trial, n *seen, s *stream) (string, string) {
@@ -424,23 +442,107 @@ func notMarked(streams func(x *trial) []*stream) func(x *trial) outcome {
 	}
 }
 
+// marksData is the body of cases about data that is marked.
+func marksData(v6 bool) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		all := plainFlows(v6)(x)
+		if len(all) == 0 {
+			return inapplicable("hosts has no prefixes of the family that the case needs")
+		}
+		x.congest(all, func() bool { return x.marked(all) >= 3 })
+		x.settle()
+		crossed, sent := 0, 0
+		for _, s := range all {
+			sent += int(s.count)
+		}
+		for _, n := range x.received {
+			if streamOf(n, all) == nil {
+				continue
+			}
+			if crossed++; n.ecn() != ce {
+				continue
+			}
+			if n.icrc != n.computeICRC(asSent) || !x.isForwarded(n) {
+				return failed(n, "the octets from the UDP header on as sent", "other octets, or a wrong ICRC")
+			}
+			if !n.v6 && headerSum(n.ip) != 0 {
+				return failed(n, "the checksum of the IPv4 header", "a wrong one")
+			}
+		}
+		switch {
+		case x.marked(all) > 0:
+			return passed("%d of %d packets with CE", x.marked(all), crossed)
+		case crossed == 0:
+			return unclear("no packet crossed the device")
+		case crossed == sent:
+			return unclear("no packet was marked or lost, so congestion is not certain")
+		}
+		return failed(nil, "CE on some packets", "none of %d with CE, and %d lost", crossed, sent-crossed)
+	}
+}
+
+// headerSum returns the complement of the sum of an IPv4 header, which is 0 if its checksum is right.
+func headerSum(ip []byte) uint16 {
+	var sum uint32
+	for i := 0; i < int(ip[0]&15)*4; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
+	}
+	return fold(sum)
+}
+
+// marked returns the number of packets of the streams that have arrived with CE.
+func (x *trial) marked(all []*stream) (count int) {
+	for _, n := range x.received {
+		if n.ecn() == ce && streamOf(n, all) != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// sparesNotECT is the body of cases about Not-ECT data, beside ECN-capable data that must be marked.
+func sparesNotECT(v6 bool) func(x *trial) outcome {
+	return func(x *trial) outcome {
+		control, silent := plainFlows(v6)(x), plainFlows(v6)(x)
+		all := append(control, silent...)
+		number(x, all)
+		for _, s := range silent {
+			s.class = 0
+		}
+		if len(all) == 0 {
+			return inapplicable("hosts has no prefixes of the family that the case needs")
+		}
+		x.congest(all, func() bool { return x.marked(control) >= 10 })
+		x.settle()
+		crossed := 0
+		for _, n := range x.received {
+			if streamOf(n, silent) == nil {
+				continue
+			}
+			if crossed++; n.ecn() != 0 {
+				return failed(n, "ECN 0", "ECN %d", n.ecn())
+			}
+		}
+		switch {
+		case crossed == 0:
+			return unclear("no Not-ECT packet crossed the device")
+		case x.marked(control) == 0:
+			return unclear("no ECN-capable packet was marked, so congestion is not certain")
+		}
+		return passed("%d packets, none marked, and %d ECN-capable ones with CE", crossed, x.marked(control))
+	}
+}
+
 func marksUnknown(x *trial) outcome {
 	all := plain(x)
-	marked := func() *seen {
-		i := slices.IndexFunc(x.received, func(n *seen) bool { return streamOf(n, all) != nil && n.ecn() == ce })
-		if i < 0 {
-			return nil
-		}
-		return x.received[i]
-	}
 	if len(all) == 0 {
 		return inapplicable("hosts has no IPv6 prefixes")
 	}
-	x.congest(all, func() bool { return marked() != nil && len(x.about(kindFastCNP, all)) > 0 })
+	x.congest(all, func() bool { return x.marked(all) > 0 && len(x.about(kindFastCNP, all)) > 0 })
 	switch {
 	case len(x.about(kindFastCNP, all)) == 0:
 		return unclear("no Fast CNP arrived, so congestion is not certain")
-	case marked() == nil:
+	case x.marked(all) == 0:
 		return failed(nil, "CE on some packets", "none with CE")
 	}
 	return passed("packets with CE, and Fast CNPs")
@@ -848,9 +950,12 @@ func risingTypes(x *trial) outcome {
 }
 
 // tunnelled returns plain flows inside tunnels of the ingress PE: IP in IPv6, or VXLAN and GRE.
-func tunnelled(sort int) func(x *trial) []*stream {
+func tunnelled(sort int) func(x *trial) []*stream { return tunnelledFlows(plain, sort) }
+
+// tunnelledFlows is tunnelled with the flows.
+func tunnelledFlows(flows func(x *trial) []*stream, sort int) func(x *trial) []*stream {
 	return func(x *trial) []*stream {
-		all := plain(x)
+		all := flows(x)
 		for i, s := range all {
 			s.outerSrc, s.outerLabel = x.ingressPE(), uint32(0x12300+x.number*16+i+1)
 			src, dst, label := s.outerSrc, host(x.profile.Hosts.Receiver[0], 7), s.outerLabel
@@ -904,8 +1009,8 @@ func notInnerSender(x *trial) outcome {
 			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 		}
 	}
-	if notified == 0 && len(x.notifications(kindProxy))+len(x.notifications(kindFCN)) == 0 {
-		return unclear("no notification arrived, so congestion is not certain")
+	if notified+x.marked(control)+len(x.notifications(kindProxy))+len(x.notifications(kindFCN)) == 0 {
+		return unclear("no notification and no mark arrived, so congestion is not certain")
 	}
 	return passed("no notification to an inner source")
 }
@@ -926,6 +1031,20 @@ func checkTuple(from, to int, name string) check {
 		}
 		return sameOctets(name, tuple[from:to], n.data[from:to])
 	}
+}
+
+// checkTuple4 checks the beginning of a proxy message about an IPv4 flow, and that the congested packet follows.
+func checkTuple4(_ *trial, n *seen, s *stream) (string, string) {
+	tuple := append(append(s.src.AsSlice(), s.dst.AsSlice()...), protocolUDP)
+	tuple = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(tuple, s.srcPort), portRoCE)
+	const size = 16 // with the level
+	if len(n.data) < size+ipv4Size {
+		return fmt.Sprintf("at least %d octets", size+ipv4Size), fmt.Sprintf("%d octets", len(n.data))
+	}
+	if e, g := sameOctets("five-tuple", tuple, n.data[:len(tuple)]); e != "" {
+		return e, g
+	}
+	return sameOctets("addresses of the congested packet", tuple[:8], n.data[size+12:size+ipv4Size])
 }
 
 // checkInvoking checks that the congested packet follows, up to 1280 octets of the IPv6 packet that carries it, or 576
