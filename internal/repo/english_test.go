@@ -139,17 +139,24 @@ type goFile struct {
 	syntax *ast.File
 }
 
+// parsedGo is the result of parseGo, which several tests need.
+var parsedGo map[string]goFile
+
 // parseGo returns the Go files of all modules by name, without generated ones.
 func parseGo(t *testing.T) map[string]goFile {
+	if parsedGo != nil {
+		return parsedGo
+	}
 	all := map[string]goFile{}
 	walkSources(t, func(file string, text []byte) {
 		if filepath.Ext(file) != ".go" || strings.HasPrefix(string(text), "// Code generated ") {
 			return
 		}
 		files := token.NewFileSet()
-		f := wiretest.Must(parser.ParseFile(files, file, text, parser.ParseComments))(t)
+		f := wiretest.Must(parser.ParseFile(files, file, text, parser.ParseComments|parser.SkipObjectResolution))(t)
 		all[file] = goFile{files, f}
 	})
+	parsedGo = all
 	return all
 }
 
