@@ -51,8 +51,8 @@ type Namespaces struct{ bits [1 << 16 / 64]uint64 }
 // Add adds a namespace.
 func (n *Namespaces) Add(namespace uint16) { n.bits[namespace/64] |= 1 << (namespace % 64) }
 
-// Has reports whether a namespace is in the set. A nil set has all.
-func (n *Namespaces) Has(namespace uint16) bool {
+// has reports whether a namespace is in the set. A nil set has all.
+func (n *Namespaces) has(namespace uint16) bool {
 	return n == nil || n.bits[namespace/64]>>(namespace%64)&1 == 1
 }
 
@@ -191,7 +191,7 @@ func (c *Config) embedTrace(o *header, congested *rocev2.Packet, own *ioam.Node)
 	if found != copied {
 		return own, nil
 	}
-	if !c.OwnNamespaces.Has(trace.Namespace) {
+	if !c.OwnNamespaces.has(trace.Namespace) {
 		own = nil
 	}
 	found, free, err := c.fitTrace(&trace, own)
