@@ -353,7 +353,7 @@ func TestForgedAtRandomPackets(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := p.simulate()
 			without := s.play()
-			for range wiretest.Rounds(300) {
+			for range max(wiretest.Rounds(300), 60) {
 				var steps []step
 				name := ""
 				for range 2 + r.IntN(5) {
