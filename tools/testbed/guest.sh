@@ -5,7 +5,7 @@
 argument() { sed -n "s/.*\<$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 
 # boot sets up the network, and soft-RoCE on machines that are hosts (10.N.0.1, by a router
-# 10.N.0.254).
+# 10.N.0.254). Host 0 has no addresses.
 boot() {
 	local host link number
 	host=$(argument host)
@@ -14,14 +14,17 @@ boot() {
 	ip link set lo up
 	modprobe -a af_packet
 	sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
+	[[ $host != 0 ]] || sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
 	for link in $(argument net | tr , ' '); do
 		number=${link#*:}
 		ip link set "${link%:*}" up mtu 1500
-		addresses "${link%:*}" "$number" "$host"
+		[[ $host == 0 ]] || addresses "${link%:*}" "$number" "$host"
 	done
-	if [[ $host == 254 ]]; then
+	if [[ $host == 0 ]]; then
+		modprobe -a sch_ingress cls_matchall act_mirred
+	elif [[ $host == 254 ]]; then
 		sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.send_redirects=0
-		modprobe -a sch_htb sch_red sch_netem cls_flower
+		modprobe -a sch_htb sch_red sch_codel sch_netem cls_flower
 	else
 		ip route add default via "10.$number.0.254"
 		ip -6 route add default via "fd00:$number::fe"

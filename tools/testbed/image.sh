@@ -13,7 +13,7 @@ programs=(bash busybox-static ibverbs-providers iproute2 kmod nftables perftest 
 modules=(
 	virtio_pci virtio_net 9p 9pnet_virtio af_packet                     # the machine itself
 	crc32_generic rdma_rxe ib_uverbs rdma_ucm ib_umad                   # soft-RoCE: without crc32_generic it has no link
-	sch_htb sch_red sch_netem sch_tbf sch_fq sch_ingress                # queues
+	sch_htb sch_red sch_codel sch_netem sch_tbf sch_fq sch_ingress      # queues
 	cls_flower cls_bpf cls_u32 cls_matchall act_mirred act_sample       # classifiers
 	act_gact act_police act_skbedit psample
 	veth dummy vrf ip6_tunnel sit esp6 xfrm_user                            # tunnels

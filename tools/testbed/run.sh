@@ -27,32 +27,8 @@ for case; do
 	[[ " ${cases[*]} " == *" $case "* ]] || { echo "testbed: there is no case $case: tools/testbed/run.sh -l" >&2; exit 2; }
 done
 
-missing=()
-for need in qemu-system-x86_64:qemu-system-x86 modprobe:kmod depmod:kmod apt-get:apt dpkg-deb:dpkg go:golang; do
-	PATH=$PATH:/usr/sbin:/sbin command -v "${need%:*}" >/dev/null || missing+=("${need#*:}")
-done
-if ((${#missing[@]})); then
-	echo "testbed: needs these packages: ${missing[*]}" >&2
-	exit 2
-fi
-PATH=$PATH:/usr/sbin:/sbin
-
-work=$(mktemp -d --tmpdir rocecn-testbed.XXXXXX)
-[[ $out ]] || out=$work/out
-mkdir -p "$out"
-cleanup() {
-	trap '' INT TERM
-	if declare -F stop >/dev/null; then stop || true; fi
-	rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-SECONDS=0
-tools/testbed/image.sh "$work"
-# shellcheck source=tools/testbed/machines.sh
-. tools/testbed/machines.sh
+# shellcheck source=tools/testbed/prepare.sh
+. tools/testbed/prepare.sh
 # shellcheck source=tools/testbed/case.sh
 . tools/testbed/case.sh
 # shellcheck source=tools/testbed/agents.sh
