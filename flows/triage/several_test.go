@@ -336,8 +336,8 @@ func TestSendersOfIncast(t *testing.T) {
 	*slow.Evidence.Sign(flows.SignRequest) = span(1000, 1, 1000, 0, 100*ms)
 	fast := flowOf(8, 26, 1000)
 	*fast.Evidence.Sign(flows.SignRequest) = span(1000, 1, 1000, 1*ms, 2*ms)
-	second := fast
-	second.Src = netip.MustParseAddr("10.0.0.7")
+	second, secondSlow := fast, slow
+	second.Src, secondSlow.Src = netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.6")
 	for _, row := range []struct {
 		name string
 		more []flows.Flow
@@ -351,7 +351,7 @@ func TestSendersOfIncast(t *testing.T) {
 		{"congested to others at the same time", elsewhere(1*ms, 2*ms), ""},
 		{"congested to others before", elsewhere(0, 500*time.Microsecond), "4 senders send to 10.0.0.1 "},
 		{"congested to others later", elsewhere(8*ms, 9*ms), "4 senders send to 10.0.0.1 "},
-		{"slow senders without marks", []flows.Flow{slow, to("10.0.0.1", slow)}, "4 senders send to 10.0.0.1 "},
+		{"slow senders without marks", []flows.Flow{slow, secondSlow}, "4 senders send to 10.0.0.1 "},
 		{"fast senders without marks", []flows.Flow{fast, second}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -162,3 +162,15 @@ func FuzzRead(f *testing.F) {
 		_ = tree.Decode(&to)
 	})
 }
+
+// Errors in parts of an object name the whole key.
+func TestKeysOfParts(t *testing.T) {
+	part := wiretest.Must(Read([]byte(`{"role": {"proxy": {"n": "x"}}}`)))(t)
+	for _, want := range []string{"role", "proxy"} {
+		names, parts, err := part.Members()
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, names)
+		part = parts[0]
+	}
+	require.ErrorContains(t, part.Decode(new(map1)), "role.proxy.n: ")
+}

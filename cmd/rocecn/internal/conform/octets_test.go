@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -130,4 +131,37 @@ func TestChecksum(t *testing.T) {
 	// The complement of the sum of 192.0.2.1, 192.0.2.2, 17, 11, 1, 2, 11, 0x0102 and 0x0300.
 	require.Equal(t, unhex(t, "0001 0002 000b 77cf 010203"), ip[ipv4Size:])
 	require.True(t, bytes.HasPrefix(ip, []byte{0x45, 0, 0, 31}))
+}
+
+// The hardware address of the device is in its ARP replies and neighbour advertisements, not in its requests or in
+// answers of others. The ARP packets are those of RFC 826, the advertisements those of RFC 4861, section 4.4.
+func TestReadAdvertisement(t *testing.T) {
+	s := &suite{profile: new(profile)}
+	s.profile.Device.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
+	const macs = "020000000009 020000000001 "
+	arp := func(operation, from string) string {
+		return macs + "0806 0001 0800 06 04 " + operation + " 020000000007" + from + "020000000009 c0000209"
+	}
+	advertisement := func(kind, of string) string {
+		return macs + "86dd 60000000 0018 3a ff 20010db8000000000000000000000001 20010db8000000000000000000000009 " +
+			kind + "00 0000 60000000 20010db80000000000000000000000" + of
+	}
+	for _, row := range []struct {
+		name, frame, want string // "" if it is no answer of the device
+	}{
+		{"ARP reply", arp("0002", "c0000201"), "020000000007"},
+		{"ARP request", arp("0001", "c0000201"), ""},
+		{"ARP reply of another", arp("0002", "c0000202"), ""},
+		{"neighbour advertisement", advertisement("88", "01"), "020000000001"},
+		{"neighbour solicitation", advertisement("87", "01"), ""},
+		{"neighbour advertisement of another", advertisement("88", "02"), ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, ok := s.readAdvertisement(arrival{frame: unhex(t, row.frame)})
+			require.Equal(t, row.want != "", ok)
+			if ok {
+				require.Equal(t, row.want, hex.EncodeToString(m[:]))
+			}
+		})
+	}
 }

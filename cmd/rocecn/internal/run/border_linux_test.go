@@ -116,6 +116,8 @@ func TestBorder(t *testing.T) {
 	require.NotContains(t, list, "chain old")
 	require.Contains(t, list, "chain kept")
 	require.NotContains(t, list, "CNP and Fast CNP")
+	openFiles := func() int { return len(wiretest.Must(os.ReadDir(fmt.Sprintf("/proc/%d/fd", agent.Process.Pid)))(t)) }
+	files := openFiles()
 	agent.reload(t, config+"fcn_port = 2021\n")
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	wiretest.Await(t, "other rules", func() bool {
@@ -126,6 +128,7 @@ func TestBorder(t *testing.T) {
 	wiretest.Await(t, "the rules", func() bool {
 		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
 	})
+	wiretest.Await(t, "as few open files as before the reloads", func() bool { return openFiles() <= files })
 	agent.terminate(t)
 	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `comment "Fast CNP"`)
 }

@@ -223,3 +223,18 @@ func TestLostBeforeReopening(t *testing.T) {
 	p.close()
 	require.EqualValues(t, 7, p.lost.Load())
 }
+
+// The agent is ready when the kernel program of a shaping role runs on all of its interfaces.
+func TestReadyWithShaper(t *testing.T) {
+	k := &kernelRole{name: "sender", config: kernelConfig{part: new(kernelShaper),
+		ports: []kernelPort{{name: "eth0"}, {name: "eth1"}}}, numbers: []int{2, 3}}
+	s := quietServer(nil)
+	s.kernels = []*kernelRole{k}
+	require.Equal(t, "role.sender: eth0", s.findMissing(), "no program")
+	k.program = runningProgram{}
+	require.Empty(t, s.findMissing())
+	k.numbers[1] = 0
+	require.Equal(t, "role.sender: eth1", s.findMissing())
+}
+
+type runningProgram struct{ kernelProgram }
