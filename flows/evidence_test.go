@@ -110,6 +110,18 @@ func TestMaxWait(t *testing.T) {
 	}
 }
 
+// A second wait begins with the retransmissions after the first one.
+func TestSecondWait(t *testing.T) {
+	s := withEvidence(t, 10)
+	s.setTime(0).sendClass(2, 10, 11, 12)
+	s.setTime(2000).sendClass(2, 10, 11, 12)
+	require.Equal(t, 2*time.Millisecond, s.onlyFlow().Evidence.MaxWait)
+	s.setTime(5000).sendClass(2, 10, 11, 12)
+	require.Equal(t, 3*time.Millisecond, s.onlyFlow().Evidence.MaxWait)
+	s.setTime(7500).sendClass(2, 10, 11, 12)
+	require.Equal(t, 3*time.Millisecond, s.onlyFlow().Evidence.MaxWait)
+}
+
 // Notifiers contains each node with the spacing of its notifications.
 func TestNotifiers(t *testing.T) {
 	s := withEvidence(t, 10).setTime(0).sendClass(2, 10)
