@@ -303,9 +303,6 @@ func CheckFastCNP(name string, c fastcnp.Config) error {
 	return CheckCarriage(name+"Carriage", c.Carriage)
 }
 
-// Taken reports whether memory was taken.
-func (m *Memory) Taken() bool { return m.taken }
-
 // Size returns the i-th of the sizes given to Configure, or its default.
 func (m *Memory) Size(i int) int { return m.sizes[i] }
 

@@ -235,18 +235,16 @@ func TestCheckTime(t *testing.T) {
 func TestMemory(t *testing.T) {
 	var m role.Memory
 	sizes := func(a, b int) []role.Size { return []role.Size{{"MaxA", a, 10}, {"MaxB", b, 20}} }
-	require.False(t, m.Taken())
 	first, err := m.Configure("x", 7, sizes(0, -1))
 	require.EqualError(t, err, "x: MaxB -1 is negative")
-	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
+	require.False(t, first)
 	one, two := errors.New("one"), errors.New("two")
 	first, err = m.Configure("x", 7, sizes(0, -1), nil, one, two)
 	require.EqualError(t, err, "x: one")
 	require.ErrorIs(t, err, one)
-	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
+	require.False(t, first)
 
-	first = wiretest.Must(m.Configure("x", 7, sizes(0, 5), nil))(t)
-	require.Equal(t, []bool{true, true}, []bool{first, m.Taken()})
+	require.True(t, wiretest.Must(m.Configure("x", 7, sizes(0, 5), nil))(t))
 	require.Equal(t, []int{10, 5}, []int{m.Size(0), m.Size(1)})
 	require.EqualValues(t, 7, m.Seed())
 
