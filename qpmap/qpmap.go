@@ -183,20 +183,11 @@ func New(cfg Config) *Map { return &Map{qplearn.New(cfg)} }
 // allocate unless Config.Grow, does not keep p, and returns the number of pairs learned, which
 // [Map.Learned] yields.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
-	if p.Truncated && lacksEvidence(p) {
+	var o qplearn.Observation
+	if !o.Set(p, domain) {
 		return 0
 	}
-	var o qplearn.Observation
-	o.Set(p, domain)
 	return m.qps.Learn(&o, now)
-}
-
-// lacksEvidence reports whether a truncated packet is a trimmed one, or lacks the extended headers that a Map reads.
-func lacksEvidence(p *rocev2.Packet) bool {
-	op := p.BTH.Opcode
-	missing := op.Headers() &^ p.BTH.Present
-	return p.Trimmed || missing.Has(bth.HasAETH) || missing.Has(bth.HasDETH) ||
-		missing != 0 && op.Operation() == bth.OpRDMAReadRequest
 }
 
 // Learned yields the pairs that the last [Map.Observe] learned: one of a datagram,

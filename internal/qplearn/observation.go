@@ -27,8 +27,9 @@ type Observation struct {
 
 // Set fills all of o from a packet in a domain. It verifies the ICRC of responses and of connection
 // management, which are the evidence for pairs, unless the packet is truncated or was not decoded
-// from octets.
-func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
+// from octets. Set reports whether a Map can learn from the packet: not if it is trimmed or lacks a header that a Map
+// reads.
+func (o *Observation) Set(p *rocev2.Packet, domain uint32) bool {
 	*o = Observation{
 		Flow:    flowtable.KeyOf(p.Src, p.FinalDst(), p.BTH.DestQP&flowtable.MaxQP, domain),
 		SrcPort: p.SrcPort, PKey: p.BTH.PKey, Opcode: p.BTH.Opcode, Syndrome: p.BTH.AETH.Syndrome, AckReq: p.BTH.AckReq,
@@ -45,6 +46,15 @@ func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 		_, err := icrc.Verify(p.IP)
 		o.Rejected = err != nil
 	}
+	return !p.Truncated || !lacksEvidence(p)
+}
+
+// lacksEvidence reports whether a truncated packet is a trimmed one, or lacks the extended headers that a Map reads.
+func lacksEvidence(p *rocev2.Packet) bool {
+	op := p.BTH.Opcode
+	missing := op.Headers() &^ p.BTH.Present
+	return p.Trimmed || missing.Has(bth.HasAETH) || missing.Has(bth.HasDETH) ||
+		missing != 0 && op.Operation() == bth.OpRDMAReadRequest
 }
 
 // An Exchange has the fields of a message of connection management that describe queue pairs. The

@@ -35,6 +35,7 @@ type Reader[T any] struct {
 type Batch[T any] struct {
 	Input   *cli.Input
 	Records []capture.Record // packets; their Data is valid until the batch has been used
+	First   int              // number of packets of the capture before these
 	Result  T
 	Octets  int64  // octets of the capture read so far
 	Dropped uint64 // packets dropped by the kernel so far, of a live capture

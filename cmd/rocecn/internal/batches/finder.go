@@ -91,16 +91,17 @@ type finder[T any] struct {
 	copies bool      // packets are not in blocks and are copied to one
 	store  *store[T] // of the goroutine that finds batches
 
-	pass   func(*Batch[T]) bool // of a stream: takes a batch, and reports whether more are wanted
-	found  []*Batch[T]          // of a file: batches to be returned, at most two
-	ended  bool                 // the last batch was found, or no more are wanted
-	octets int64                // octets read so far
-	block  *block               // block that the capture is read into, or nil
-	from   *store[T]            // store of that block
-	used   int                  // octets of the block that are in use, with copies
-	batch  *Batch[T]            // packets found in the block, or nil
-	number uint64               // of the next batch
-	record capture.Record
+	pass    func(*Batch[T]) bool // of a stream: takes a batch, and reports whether more are wanted
+	found   []*Batch[T]          // of a file: batches to be returned, at most two
+	ended   bool                 // the last batch was found, or no more are wanted
+	octets  int64                // octets read so far
+	block   *block               // block that the capture is read into, or nil
+	from    *store[T]            // store of that block
+	used    int                  // octets of the block that are in use, with copies
+	batch   *Batch[T]            // packets found in the block, or nil
+	number  uint64               // of the next batch
+	packets int                  // packets of all batches found
+	record  capture.Record
 }
 
 // find returns the next batch of a file, or nil after the last one, which has the error that ended the file.
@@ -162,6 +163,8 @@ func (f *finder[T]) handOn() {
 		return
 	}
 	b.Input, b.Octets, b.Dropped, b.number = f.in, f.octets, f.in.Dropped(), f.number
+	b.First = f.packets
+	f.packets += len(b.Records)
 	f.number++
 	f.batch = nil
 	if f.pass == nil {

@@ -5,12 +5,14 @@ package inspect
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
-	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/batches"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/qpmap"
 )
@@ -44,9 +46,18 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *pairs {
 		i.decoder.pairs = qpmap.New(cli.LearnConfig(i.inputs.Seed(), false))
 	}
-	i.printer = &humanPrinter{w: i.out, all: *all, link: *link}
-	if *asJSON {
-		i.printer = &jsonPrinter{w: i.out}
+	i.workers = batches.DefaultWorkers()
+	i.newPrinter = func() (printer, *output) {
+		lines := new(output)
+		return &jsonPrinter{w: lines}, lines
+	}
+	if !*asJSON { // one printer for all files: columns are as wide as in the lines before
+		lines := new(output)
+		human := &humanPrinter{w: lines, all: *all, link: *link}
+		i.newPrinter = func() (printer, *output) { return human, lines }
+	}
+	if !*asJSON || *pairs { // a line depends on the packets before
+		i.workers = 1
 	}
 	if !i.inputs.Live {
 		i.progress = cli.NewProgress(stdout, stderr)
@@ -73,57 +84,96 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // An inspector reads captures and prints findings.
 type inspector struct {
-	inputs   cli.Inputs
-	out      *bufio.Writer
-	stderr   io.Writer
-	printer  interface{ print(*finding) error }
-	decoder  recordDecoder
-	summary  summary
-	progress cli.Progress
-	octets   int64 // of the file, read so far
+	inputs  cli.Inputs
+	workers int
+	// newPrinter returns a printer for one goroutine, and its output.
+	newPrinter func() (printer, *output)
+	out        *bufio.Writer
+	stderr     io.Writer
+	decoder    recordDecoder // a copy for each goroutine
+	summary    summary
+	progress   cli.Progress
+}
+
+// A printer prints findings.
+type printer interface{ print(*finding) error }
+
+// printed is the result of printing a batch.
+type printed struct {
+	lines   bytes.Buffer
+	summary summary
+	links   []uint32 // link types that are not supported, each once
 }
 
 // readCapture prints the packets of a capture.
 func (i *inspector) readCapture(ctx context.Context, name string) error {
 	i.progress.Name = name
 	defer i.progress.Clear()
-	in, err := i.inputs.Open(ctx, name, i.beforeRead, nil)
-	if err != nil {
+	file := ""
+	if len(i.inputs.Names) > 1 {
+		file = name
+	}
+	reported := map[uint32]bool{} // link types
+	in := batches.Reader[printed]{Inputs: &i.inputs, Workers: i.workers,
+		NewPreparer: func() func(*batches.Batch[printed]) {
+			d := i.decoder
+			d.finding.file = file
+			p, lines := i.newPrinter()
+			return func(b *batches.Batch[printed]) {
+				lines.Buffer = &b.Result.lines
+				printBatch(b, &d, p)
+			}
+		},
+		Use: func(b *batches.Batch[printed]) error {
+			for _, link := range b.Result.links {
+				if !reported[link] {
+					reported[link] = true
+					i.reportError(name, fmt.Errorf("link type %v is not supported: its packets are counted as other",
+						link))
+				}
+			}
+			return i.useBatch(b)
+		}}
+	err := in.ReadCapture(ctx, name)
+	var broken cli.OutputError
+	if errors.As(err, &broken) {
 		return err
 	}
-	defer in.Close()
-	defer func() { i.summary.live, i.summary.dropped = i.inputs.Live, in.Dropped() }()
-	links := map[uint32]bool{} // not supported, and said so
-	var r capture.Record
-	for frame := 1; ; frame++ {
-		if err := in.Next(&r); err == io.EOF {
-			return i.flush()
-		} else if err != nil {
-			return errors.Join(err, i.flush())
+	return errors.Join(err, i.flush())
+}
+
+// output is the buffer that a printer writes to: that of the present batch.
+type output struct{ *bytes.Buffer }
+
+// printBatch prints the packets of a batch to its buffer.
+func printBatch(b *batches.Batch[printed], d *recordDecoder, p printer) {
+	out := &b.Result
+	out.lines.Reset()
+	out.summary, out.links = summary{}, out.links[:0]
+	for n := range b.Records {
+		r := &b.Records[n]
+		f := d.decodeRecord(r, b.Input.Options(r))
+		f.frame = b.First + n + 1
+		if f.err == errLinkType && !slices.Contains(out.links, r.Link) {
+			out.links = append(out.links, r.Link)
 		}
-		f := i.decoder.decodeRecord(&r, in.Options(&r))
-		f.frame = frame
-		if len(i.inputs.Names) > 1 {
-			f.file = name
-		}
-		if f.err == errLinkType && !links[r.Link] {
-			links[r.Link] = true
-			i.reportError(name, fmt.Errorf("link type %v is not supported: its packets are counted as other", r.Link))
-		}
-		i.summary.add(f)
-		if err := i.printer.print(f); err != nil {
-			return cli.Output(err)
-		}
-		if frame%1024 == 0 {
-			i.progress.Update(frame, i.octets, in.Size)
-		}
+		out.summary.add(f)
+		_ = p.print(f) // writing to a buffer does not fail
 	}
 }
 
-// beforeRead flushes the output, so that a live capture prints its lines before it waits for the next packet.
-func (i *inspector) beforeRead(octets int64) error {
-	i.octets = octets
-	return i.flush()
+// useBatch writes the lines of a batch. Those of a pipe or an interface are flushed, as the next packet may come late.
+func (i *inspector) useBatch(b *batches.Batch[printed]) error {
+	i.summary.addAll(&b.Result.summary)
+	i.summary.live, i.summary.dropped = i.inputs.Live, b.Dropped
+	if _, err := i.out.Write(b.Result.lines.Bytes()); err != nil {
+		return cli.Output(err)
+	}
+	if b.Input.Size == 0 {
+		return i.flush()
+	}
+	i.progress.Update(b.First+len(b.Records), b.Octets, b.Input.Size)
+	return nil
 }
 
 // reportError tells the user something about a file.

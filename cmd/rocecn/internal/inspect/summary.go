@@ -69,6 +69,29 @@ func (s *summary) add(f *finding) {
 	}
 }
 
+// addAll adds the counts of other findings.
+func (s *summary) addAll(o *summary) {
+	s.packets += o.packets
+	if !o.first.IsZero() && (s.first.IsZero() || o.first.Before(s.first)) {
+		s.first = o.first
+	}
+	if o.last.After(s.last) {
+		s.last = o.last
+	}
+	for i, n := range o.kinds {
+		s.kinds[i] += n
+	}
+	for i, n := range o.right {
+		s.right[i] += n
+	}
+	s.wrong += o.wrong
+	s.truncated += o.truncated
+	s.trimmed += o.trimmed
+	s.rocev1 += o.rocev1
+	s.cut += o.cut
+	s.needed = max(s.needed, o.needed)
+}
+
 // print writes the summary:
 //
 //	253 packets: 72 data, 22 ack, 159 other

@@ -9,9 +9,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
-	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/batches"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -72,43 +75,72 @@ type reader struct {
 	cut     int    // too short by the snap length to be read
 	needed  int    // the snap length with which they could be
 	dropped uint64 // by the kernel, of a live capture
+}
 
+// A packet has the fields of a packet that a table needs.
+type packet struct {
+	seen     qplearn.Observation
+	learn    bool // the packet can be evidence for a pair
+	counts   bool // the packet belongs to a row: it is neither management nor a notification
+	datagram bool // seen.SrcQP is the sender
+	needs    int  // if the snapshot length was too short: length in octets that is sufficient, else 0
+}
+
+// readCapture shows the packets of a file, or of an interface until ctx ends, to the table.
+func (r *reader) readCapture(ctx context.Context, name string) error {
+	in := batches.Reader[[]packet]{Inputs: &r.inputs, Workers: batches.DefaultWorkers(), Use: r.useBatch,
+		NewPreparer: func() func(*batches.Batch[[]packet]) {
+			d := decoder{outer: r.outer}
+			return d.decodeBatch
+		}}
+	return in.ReadCapture(ctx, name)
+}
+
+// useBatch shows the packets of a batch to the table.
+func (r *reader) useBatch(b *batches.Batch[[]packet]) error {
+	for i := range b.Result {
+		p := &b.Result[i]
+		r.packets++
+		if p.needs > 0 {
+			r.cut, r.needed = r.cut+1, max(r.needed, p.needs)
+		}
+		r.table.observe(p, b.Records[i].Time)
+	}
+	r.dropped = b.Dropped
+	return nil
+}
+
+// A decoder decodes packets for one goroutine.
+type decoder struct {
+	outer  bool
 	frame  rocev2.Frame
 	packet rocev2.Packet
 }
 
-// readCapture prints the table of a file, or of an interface until ctx ends.
-func (r *reader) readCapture(ctx context.Context, name string) error {
-	in, err := r.inputs.Open(ctx, name, func(int64) error { return nil }, nil)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	defer func() { r.dropped = in.Dropped() }()
-	var record capture.Record
-	for {
-		if err := in.Next(&record); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
+// decodeBatch decodes the packets of a batch.
+func (d *decoder) decodeBatch(b *batches.Batch[[]packet]) {
+	b.Result = slices.Grow(b.Result[:0], len(b.Records))[:len(b.Records)]
+	clear(b.Result)
+	for i := range b.Records {
+		record, p := &b.Records[i], &b.Result[i]
+		if !record.Supported() {
+			continue
 		}
-		r.packets++
-		if r.decodeRecord(&record, in.Options(&record)) {
-			r.table.observe(&r.packet, record.Time)
-		} else if record.Supported() {
-			if need := message.SnapLength(&r.frame, message.Config{NoFCN: true, NoProxy: true}); need > 0 {
-				r.cut, r.needed = r.cut+1, max(r.needed, need)
-			}
+		o := b.Input.Options(record)
+		o.Outer = d.outer
+		d.frame.Decode(record.Data, o) // Packet returns the same error
+		if d.frame.Inner().Packet(&d.packet) == nil {
+			p.set(&d.packet)
+		} else {
+			p.needs = message.SnapLength(&d.frame, message.Config{NoFCN: true, NoProxy: true})
 		}
 	}
 }
 
-// decodeRecord reports whether the record is a RoCEv2 packet, or contains one in a tunnel.
-func (r *reader) decodeRecord(record *capture.Record, o rocev2.DecodeOptions) bool {
-	if !record.Supported() {
-		return false
-	}
-	o.Outer = r.outer
-	r.frame.Decode(record.Data, o) // InnerPacket returns the same error
-	return r.frame.Inner().Packet(&r.packet) == nil
+// set sets the fields from a RoCEv2 packet.
+func (p *packet) set(from *rocev2.Packet) {
+	p.learn = p.seen.Set(from, 0)
+	k, ok := from.FlowKey()
+	p.counts = ok && k.DestQP > 1 && from.BTH.Opcode.IsKnown()
+	p.datagram = from.BTH.Present.Has(bth.HasDETH)
 }

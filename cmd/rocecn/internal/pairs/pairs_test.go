@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -96,7 +97,7 @@ func TestLifetimes(t *testing.T) {
 				p := rocev2.Packet{Datagram: rocev2.Datagram{Src: x.src, Dst: x.dst}}
 				p.BTH.Header = bth.Header{Opcode: x.op, PKey: 0x8001, DestQP: x.qp, PSN: lifetime.psn + n}
 				now = now.Add(time.Millisecond)
-				tab.observe(&p, now)
+				observePacket(tab, &p, now)
 			}
 		}
 		now = now.Add(2 * time.Second) // the next lifetime is believed when this one has fallen silent
@@ -263,6 +264,13 @@ type script struct {
 	now   time.Time
 }
 
+// observePacket shows a packet to a table.
+func observePacket(t *table, p *rocev2.Packet, now time.Time) {
+	var seen packet
+	seen.set(p)
+	t.observe(&seen, now)
+}
+
 func newScript() *script { return &script{newTable(0, maxRows), time.Unix(1000, 0)} }
 
 var hosts = [2]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
@@ -275,7 +283,7 @@ func (s *script) packet(from int, op bth.Opcode, port uint16, qp, psn uint32) *r
 
 func (s *script) addPacket(p *rocev2.Packet) *script {
 	s.now = s.now.Add(time.Millisecond)
-	s.table.observe(p, s.now)
+	observePacket(s.table, p, s.now)
 	return s
 }
 
@@ -377,7 +385,7 @@ func TestSummary(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.from), func(t *testing.T) {
 			for srcQP := range c.n {
-				tab.rowOf(rocev2.FlowKey{DestQP: uint32(c.from)}, qpmap.Pair{SrcQP: srcQP, From: c.from}, time.Time{})
+				tab.rowOf(&flowtable.Key{QP: uint32(c.from)}, qpmap.Pair{SrcQP: srcQP, From: c.from}, time.Time{})
 			}
 		})
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
+	"github.com/rocecn/rocecn/internal/qplearn"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -20,7 +20,7 @@ import (
 // maxRows are kept: a full table evicts the row of an unknown sender that was used longest ago, or without one the row
 // that was used longest ago.
 type table struct {
-	qps     *qpmap.Map
+	qps     *qplearn.Map
 	rows    flowtable.Table[rowKey, row]
 	evicted uint64 // rows
 }
@@ -53,7 +53,7 @@ type row struct {
 }
 
 func newTable(seed uint64, rows int) *table {
-	t := &table{qps: qpmap.New(cli.LearnConfig(seed, true)),
+	t := &table{qps: qplearn.New(cli.LearnConfig(seed, true)),
 		rows: flowtable.New[rowKey, row](rows, true, (*rowKey).hash)}
 	if seed != 0 {
 		t.rows.Seed = seed
@@ -61,26 +61,28 @@ func newTable(seed uint64, rows int) *table {
 	return t
 }
 
-// observe takes a packet.
-func (t *table) observe(p *rocev2.Packet, now time.Time) {
-	t.qps.Observe(p, 0, now)
-	for k, pair := range t.qps.Learned() {
-		t.rowOf(k.FlowKey, pair, now)
+// observe adds a packet.
+func (t *table) observe(p *packet, now time.Time) {
+	if p.learn {
+		t.qps.Learn(&p.seen, now)
+		for k, entry := range t.qps.Learned() {
+			t.rowOf(k, t.qps.Pair(entry), now)
+		}
 	}
-	k, ok := p.FlowKey()
-	if !ok || k.DestQP <= 1 || !p.BTH.Opcode.IsKnown() {
-		return // management, notifications
+	if !p.counts {
+		return
 	}
-	pair := qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()}
-	ambiguous := false
-	if p.BTH.Present.Has(bth.HasDETH) {
-		pair.SrcQP, pair.From = p.BTH.DETH.SrcQP, qpmap.BasisUD
-	} else if known, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
-		pair = known
+	pair, ambiguous := qpmap.Pair{PKey: p.seen.PKey, Transport: p.seen.Opcode.Transport()}, false
+	if p.datagram {
+		pair.SrcQP, pair.From = p.seen.SrcQP, qpmap.BasisUD
 	} else {
-		ambiguous = err == qpmap.ErrAmbiguous
+		t.qps.Now(now)
+		var entry *qplearn.Entry
+		if entry, ambiguous = t.qps.Sender(&p.seen.Flow); entry != nil {
+			pair = t.qps.Pair(entry)
+		}
 	}
-	r := t.rowOf(k, pair, now)
+	r := t.rowOf(&p.seen.Flow, pair, now)
 	r.ambiguous = ambiguous
 	r.packets++
 	r.last = now
@@ -88,8 +90,8 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 
 // rowOf returns the row of a flow and its pair, the newest of its list. That of an unknown sender keeps the pair of its
 // first packet.
-func (t *table) rowOf(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
-	key, list := rowKey{flowtable.KeyOf(k.Src, k.Dst, k.DestQP, 0), pair.SrcQP}, uint32(knownRows)
+func (t *table) rowOf(k *flowtable.Key, pair qpmap.Pair, now time.Time) *row {
+	key, list := rowKey{k.WithQP(k.DestQP()), pair.SrcQP}, uint32(knownRows)
 	if pair.From == 0 {
 		key.srcQP, list = unknownQP, unknownRows
 	}
@@ -102,7 +104,7 @@ func (t *table) rowOf(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
 		}
 		id = t.rows.Add(&key, hash, list)
 		r = t.rows.Value(id)
-		*r = row{flow: k, pair: pair, first: now, last: now}
+		*r = row{flow: k.FlowKey(), pair: pair, first: now, last: now}
 	}
 	t.rows.Renew(id, list)
 	if pair.From != 0 {
