@@ -85,7 +85,11 @@ func (w *WrongAnswers) countPacket(p *Packet) {
 	}
 }
 
+// addCounts adds the counts of b, which may be nil.
 func (a *Answers) addCounts(b *Answers) {
+	if b == nil {
+		return
+	}
 	more := b.counters()
 	for i, n := range a.counters() {
 		*n += *more[i]
@@ -233,8 +237,9 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 		t.recordResponse(s, p, frame, at)
 	}
 	if p.icrcWrong { // its receiver drops it
-		before := s.answers.Wrong.Total()
-		if s.answers.countPacket(p, at); s.answers.Wrong.Total() > before {
+		a := s.addAnswers()
+		before := a.Wrong.Total()
+		if a.countPacket(p, at); a.Wrong.Total() > before {
 			t.recordAnswerSign(s, wrongAnswer, frame, at)
 		}
 		return
@@ -245,14 +250,16 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	t.learnMTU(s, r.mtu)
 	partner := t.partnerOf(s)
 	doubted := p.kind == answerKind && partner != nil && partner.pairing.srcQPBy != 0 && !partner.expectsAnswer(r.psn)
-	a := &s.answers
 	if doubted {
-		a = &s.addOthers().doubted
-	} else if p.kind == answerKind && s.others != nil && s.others.doubted.any {
-		doubted := s.takeDoubted()
-		a.addCounts(&doubted)
+		s.addOthers().doubted.countPacket(p, at)
+	} else {
+		a := s.addAnswers()
+		if p.kind == answerKind && s.others != nil && s.others.doubted.any {
+			doubted := s.takeDoubted()
+			a.addCounts(&doubted)
+		}
+		a.countPacket(p, at)
 	}
-	a.countPacket(p, at)
 	if p.kind == answerKind &&
 		(partner == nil || doubted || partner.pairing.srcQPBy == 0 || !s.pairing.skipLearning(at)) {
 		t.learnPacket(p, at)
@@ -267,7 +274,7 @@ func (t *Table) observeAnswer(p *Packet, frame uint64, at int64) {
 	} else {
 		t.earlies.allocate(&s.early).keepReply(&r)
 		if p.kind == cnpKind && t.config.Evidence && !s.flow.hasData() { // a proxy may send CNPs from its own address
-			t.evidences.allocate(&s.flow.evidence).signs[SignCNP].addFrame(frame, at)
+			t.evidences.allocate(&t.addFlow(s).evidence).signs[SignCNP].addFrame(frame, at)
 		}
 		if p.kind == answerKind && r.syndromeType() != bth.SyndromeACK {
 			t.rememberNAKForAll(s, &r)
@@ -294,9 +301,10 @@ func (t *Table) rememberNAKForAll(s *stream, r *reply) {
 
 // recordReply records an answer that is about the flow of s.
 func (t *Table) recordReply(s *stream, r *reply) {
-	f := &s.flow
+	f := s.flow
 	o := &roles[r.opcode]
 	if o.kind == cnpKind {
+		f = t.addFlow(s)
 		t.recordCNP(f, false, r.frame, r.at)
 		if e := t.evidenceOf(f); e != nil {
 			from := t.keyOfStream(s).Reversed(0)
@@ -363,7 +371,7 @@ func (t *Table) rememberNAK(s *stream, r *reply) {
 	kind := r.syndromeType()
 	code, _ := r.syndrome.Code()
 	if kind == bth.SyndromeRNRNAK || kind == bth.SyndromeNAK && code == bth.NAKPSNSequence {
-		f := &s.flow
+		f := t.addFlow(s)
 		sent := bth.AddPSN(f.sequence.next, f.sequence.slack)
 		if e := t.evidenceOf(f); e != nil {
 			e.recordNAK(kind == bth.SyndromeRNRNAK, r)
@@ -428,7 +436,7 @@ func (t *Table) replayEarly(s, about *stream) {
 	}
 	e := *t.earlies.lookUp(s.early)
 	t.dropEarly(s)
-	f := &about.flow
+	f := about.flow
 	if e.lost.any && f.history != 0 {
 		h := t.historyOf(f)
 		f.sequence.recordCovered(e.lost.psn)

@@ -182,7 +182,10 @@ func (t *Table) stepClock(frame uint64, at int64) {
 	c.steps = append(c.steps, ClockStep{frame, time.Duration(c.by)})
 	c.segments = append(c.segments, segment{t.latest + 1, c.shift})
 	for id := range t.streams.All() {
-		f := &t.streams.Value(id).flow
+		f := t.streams.Value(id).flow
+		if f == &noFlow {
+			continue
+		}
 		f.cnps.came, f.cnps.ce = false, false
 		if f.opening.set {
 			f.opening.at = noTime

@@ -84,7 +84,7 @@ func (t *Table) beginConnection(s *stream) {
 		t.joinStreams(s, partner, qplearn.BasisCM)
 	}
 	if c.mtu != 0 {
-		s.flow.MTU, partner.flow.MTU = c.mtu, c.mtu
+		s.mtu, partner.mtu = c.mtu, c.mtu
 	}
 }
 
@@ -93,9 +93,9 @@ func (t *Table) beginAnnouncedConnection(s *stream) {
 	t.settleAnswers(s)
 	t.unpairStream(s)
 	t.dropEarly(s)
-	p, f := &s.pairing, &s.flow
+	p, f := &s.pairing, t.addFlow(s)
 	p.ids = p.announced.ids
-	f.MTU = 0
+	s.mtu = 0
 	f.opening.set = false
 	f.sequence.beginConnection(p.announced.psn, t.histories.lookUp(f.history))
 	if r := t.responses.lookUp(f.responses); r != nil {

@@ -39,7 +39,7 @@ func (t *Table) dropStream(id uint32) {
 	s := t.streams.Value(id)
 	t.settleAnswers(s)
 	t.unpairStream(s)
-	e, f := &t.evicted, &s.flow
+	e, f := &t.evicted, s.flow
 	if f.hasData() {
 		e.Flows++
 		e.Packets += f.Packets
@@ -58,7 +58,7 @@ func (t *Table) dropStream(id uint32) {
 			e.ResponsePSN.addCounts(&r.PSN)
 		}
 	}
-	e.Answers.addCounts(&s.settled)
+	e.Answers.addCounts(s.settled)
 	unmatched := s.unmatched()
 	e.Answers.addCounts(&unmatched)
 	t.earlies.release(&s.early)
@@ -77,6 +77,7 @@ func (t *Table) dropStream(id uint32) {
 	t.releaseEvidence(f)
 	t.histograms.release(&f.rtt)
 	t.histograms.release(&f.cnps.afterCE)
+	t.flows.release(&s.flowID)
 	t.changes.forgetStream(s)
 	t.streams.Remove(id)
 }

@@ -91,15 +91,15 @@ func (f *flow) countMessage(r *opcodeRole) {
 const unknownLength = 1<<32 - 1
 
 // countPSNs returns the number of PSNs that a request takes for certain, and the number of
-// further PSNs that it may take.
-func (f *flow) countPSNs(p *Packet, r *opcodeRole) (n, more uint32) {
+// further PSNs that it may take. The path MTU is 0 if it is unknown.
+func countPSNs(p *Packet, r *opcodeRole, mtu uint16) (n, more uint32) {
 	switch {
 	case r.message != MessageRead:
 		return 1, 0
 	case p.noHeaders:
 		return 1, connectionDistance - 1
-	case f.MTU != 0:
-		return bth.ReadPSNs(p.pkt.DMA, f.MTU), 0
+	case mtu != 0:
+		return bth.ReadPSNs(p.pkt.DMA, mtu), 0
 	}
 	return 1, bth.ReadPSNs(p.pkt.DMA, 256) - 1 // 256 octets is the smallest path MTU
 }

@@ -83,6 +83,7 @@ func FuzzTable(f *testing.F) {
 		}
 		require.Equal(t, requests, packets)
 		require.Equal(t, acks, got)
+		require.Equal(t, flow{}, noFlow)
 	})
 }
 

@@ -38,25 +38,25 @@ func (t *Table) observeNotice(p *Packet, frame uint64, at int64) {
 		}
 	}
 	t.markTouched(s)
-	s.settled.countPacket(p, at)
+	s.addSettled().countPacket(p, at)
 	if p.icrcWrong { // its receiver drops it
-		if e := t.evidenceOf(&s.flow); e != nil {
+		if e := t.evidenceOf(s.flow); e != nil {
 			e.signs[SignWrongAnswer].addFrame(frame, at)
 		}
 		return
 	}
 	if p.nHops > 0 {
-		s.flow.queue.raise(p.queue)
+		t.addFlow(s).queue.raise(p.queue)
 	}
-	if series := t.seriesOf(&s.flow); series != nil {
+	if series := t.seriesOf(s.flow); series != nil {
 		series.recordNotice(p, frame, at)
 	}
-	if e := t.evidenceOf(&s.flow); e != nil {
+	if e := t.evidenceOf(s.flow); e != nil {
 		e.recordNotice(noticeKinds[p.kind-fastKind], &p.pkt.Flow, p.trafficClass, p.pcp, frame, at)
 		t.episodes.allocate(&e.episodes).addSign(at)
 	}
 	if p.kind == fastKind {
-		t.recordCNP(&s.flow, true, frame, at)
+		t.recordCNP(t.addFlow(s), true, frame, at)
 	}
 }
 

@@ -187,8 +187,7 @@ func TestPSNsOfREADs(t *testing.T) {
 		{1024, Packet{pkt: observation{DMA: 5000}, noHeaders: true}, read, 1, 65535},
 		{0, Packet{noHeaders: true}, write, 1, 0},
 	} {
-		f := flow{Requests: Requests{MTU: c.mtu}}
-		n, more := f.countPSNs(&c.p, c.r)
+		n, more := countPSNs(&c.p, c.r, c.mtu)
 		require.Equal(t, [2]uint32{c.n, c.more}, [2]uint32{n, more}, "%+v", c)
 	}
 }

@@ -11,27 +11,24 @@ import (
 // stream of the other direction. The [qplearn.Map] decides it. Earlier answers are stored and
 // counted afterwards.
 type pairing struct {
-	partner   ref // stream to the other queue pair of the connection
-	basis     qplearn.Basis
-	ended     bool                // a DREQ ended the connection
+	partner   ref                 // stream to the other queue pair of the connection
 	ids       [2]uint32           // communication IDs of the CM exchange, the requester's first
 	announced announcedConnection // connection announced by CM, until data packets use it
+	shown     int64               // last packet passed to the map, nanoseconds since 1970; see skipLearning
 
-	// State of skipLearning.
-	skipped uint8
-	shown   int64 // last packet passed to the map, nanoseconds since 1970
+	// For UD: flow of requests from this stream's queue pair, and source queue pair of the requests.
+	datagram ref
+	source   uint32
 
-	// Source queue pair of the flow in the last connection for which it is known.
-	srcQP   uint32
-	srcQPBy qplearn.Basis // 0 if unknown
+	srcQP   uint32        // of the flow in the last connection for which it is known
+	srcQPBy qplearn.Basis // 0 if srcQP is unknown
 
-	// For UD: source queue pair of the requests, and the flow of requests from this stream's queue
-	// pair.
-	source      uint32
-	hasSource   bool // source is valid
-	manySources bool // requests have different sources
-	datagram    ref
-	manyFlows   bool // there are several such flows
+	basis       qplearn.Basis // of the partner
+	skipped     uint8         // packets not passed to the map since the last one that was
+	ended       bool          // a DREQ ended the connection
+	hasSource   bool          // source is valid
+	manySources bool          // requests have different sources
+	manyFlows   bool          // there are several flows such as datagram
 }
 
 // skipLearning reports whether a packet of a known connection need not be passed to the map.
@@ -117,7 +114,9 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 		if s, partner := of[0], t.partnerOf(of[0]); partner != nil && partner != of[1] {
 			t.settleAnswers(s)
 			t.unpairStream(s)
-			s.answers = s.takeDoubted()
+			if doubted := s.takeDoubted(); doubted != (Answers{}) {
+				*s.addAnswers() = doubted
+			}
 		}
 	}
 	for _, of := range both {
@@ -132,7 +131,7 @@ func (t *Table) joinStreams(a, b *stream, from qplearn.Basis) {
 		return
 	}
 	for _, of := range both {
-		t.setMTU(of[0], of[1].flow.MTU)
+		t.setMTU(of[0], of[1].mtu)
 	}
 	for _, of := range both {
 		t.replayEarly(of[0], of[1])
@@ -169,12 +168,15 @@ func (t *Table) ownerOf(s *stream) *stream {
 // moveAnswers assigns the answers in s to the flow that they are about if it has requests, and
 // counts them as unmatched otherwise.
 func (s *stream) moveAnswers(about *stream) {
-	if about != nil && about.flow.hasData() {
-		about.settled.addCounts(&s.answers)
-	} else if s.answers != (Answers{}) {
-		s.addOthers().stray.addCounts(&s.answers)
+	if s.answers == nil || *s.answers == (Answers{}) {
+		return
 	}
-	s.answers = Answers{}
+	if about != nil && about.flow.hasData() {
+		about.addSettled().addCounts(s.answers)
+	} else {
+		s.addOthers().stray.addCounts(s.answers)
+	}
+	*s.answers = Answers{}
 }
 
 // recordSource records the source queue pair of a datagram in s.

@@ -213,14 +213,16 @@ type Link struct {
 
 // reportFlow returns the report of the flow of a stream that has data.
 func (t *Table) reportFlow(s *stream) Flow {
-	f := &s.flow
+	f := s.flow
 	out := Flow{
 		FlowKey: t.keyOfStream(s).FlowKey(), Requests: f.Requests, Responses: t.reportResponses(f),
 		Data: t.reportData(f), Outer: t.reportOuter(f),
-		First: timeOf(f.first), Answers: s.settled,
+		First:   timeOf(f.first),
 		Spacing: -1,
 		AfterCE: t.histograms.lookUp(f.cnps.afterCE).clone(), Queue: f.queue,
 	}
+	out.MTU = s.mtu
+	out.Answers.addCounts(s.settled)
 	if e := t.evidences.lookUp(f.evidence); e != nil {
 		out.Evidence = t.toEvidence(e)
 	}
@@ -264,7 +266,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 	}
 	p, partner := &s.pairing, t.partnerOf(s)
 	if partner != nil {
-		out.Answers.addCounts(&partner.answers)
+		out.Answers.addCounts(partner.answers)
 		if signs := t.answerSigns.lookUp(partner.answerSigns); signs != nil && out.Evidence != nil {
 			if sign := signs[wrongAnswer].toSign(); sign.Count > 0 {
 				*out.Evidence.Sign(SignWrongAnswer) = sign
@@ -278,10 +280,10 @@ func (t *Table) reportFlow(s *stream) Flow {
 		out.SrcQP, out.SrcQPFrom = p.source, qpmap.BasisUD
 		k := t.keyOfStream(s).Reversed(p.source)
 		if back := t.findStream(&k); back != nil && t.streamAbout(back) == s {
-			out.Answers.addCounts(&back.answers)
+			out.Answers.addCounts(back.answers)
 		}
 	}
-	if h := t.histograms.lookUp(f.rtt); h.Count() > 0 && (partner != nil || s.settled.any) {
+	if h := t.histograms.lookUp(f.rtt); h.Count() > 0 && (partner != nil || s.settled != nil && s.settled.any) {
 		out.RTT = h.clone()
 	} else {
 		out.RTTFromRetransmitted = 0
@@ -305,14 +307,14 @@ func timeOf(at int64) time.Time { return time.Unix(0, at).UTC() }
 // appendUnpaired appends the answers of a stream that could not be matched to a flow.
 func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	add := func(k *key, a *Answers) {
-		if a.Total() > 0 {
+		if a != nil && a.Total() > 0 {
 			all = append(all, Unpaired{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Answers: *a})
 		}
 	}
 	before := len(all)
 	own := s.unmatched()
 	if !t.hasOwner(s) {
-		own.addCounts(&s.answers)
+		own.addCounts(s.answers)
 	}
 	add(t.keyOfStream(s), &own)
 	if e := t.evidences.lookUp(s.flow.evidence); e != nil && !s.flow.hasData() && len(all) > before {
@@ -325,7 +327,7 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 	}
 	// Notifications that name this flow, of which no data was captured.
 	if e := t.earlies.lookUp(s.early); e != nil && e.notified && !s.flow.hasData() {
-		add(&e.from, &s.settled)
+		add(&e.from, s.settled)
 	}
 	return all
 }

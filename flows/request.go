@@ -4,7 +4,7 @@ import "github.com/rocecn/rocecn/bth"
 
 func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	s := t.streamOf(&p.pkt.Flow)
-	f := &s.flow
+	f := t.addFlow(s)
 	if f.Packets == 0 {
 		if !f.hasData() {
 			t.beginData(s)
@@ -44,7 +44,7 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 // recordSequenced records a request of a transport with consecutive PSNs. The request before it was
 // sent at previous.
 func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous int64) {
-	f, q, r := &s.flow, &s.flow.sequence, &roles[p.pkt.Opcode]
+	f, q, r := s.flow, &s.flow.sequence, &roles[p.pkt.Opcode]
 	t.learnMTU(s, p.pkt.Opcode.PathMTU(p.pkt.Payload))
 	if s.pairing.announced.stream.id != 0 {
 		t.checkAnnounced(s, p.pkt.PSN)
@@ -63,7 +63,7 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 		h = t.historyOf(f)
 	}
 	connections, slack, read, expected := q.counts.Connections, q.slack, q.read, bth.AddPSN(q.next, q.slack)
-	n, more := f.countPSNs(p, r)
+	n, more := countPSNs(p, r, s.mtu)
 	covered := q.begun && q.isCovered(p.pkt.PSN)
 	verdict := q.judgeRequest(p.pkt.PSN, n, more, r, h)
 	if q.counts.Connections != connections && s.pairing.ended {
@@ -168,11 +168,11 @@ func (t *Table) learnMTU(s *stream, mtu uint16) {
 
 // setMTU sets the path MTU of a flow, unless it is known.
 func (t *Table) setMTU(s *stream, mtu uint16) {
-	f := &s.flow
-	if f.MTU != 0 || mtu == 0 {
+	f := s.flow
+	if s.mtu != 0 || mtu == 0 {
 		return
 	}
-	f.MTU = mtu
+	s.mtu = mtu
 	if f.sequence.slack == 0 {
 		return
 	}

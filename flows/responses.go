@@ -88,7 +88,7 @@ func (f *flow) hasData() bool {
 
 // beginData prepares a stream for the first request or response of its flow.
 func (t *Table) beginData(s *stream) {
-	t.releaseEvidence(&s.flow) // CNPs about another flow
+	t.releaseEvidence(s.flow) // CNPs about another flow
 	if e := t.earlies.lookUp(s.early); e != nil {
 		e.notified = false // earlier notifications now count for the flow
 	}
@@ -97,7 +97,7 @@ func (t *Table) beginData(s *stream) {
 
 // recordResponse records a response, which is data of the stream's own flow.
 func (t *Table) recordResponse(s *stream, p *Packet, frame uint64, at int64) {
-	f := &s.flow
+	f := t.addFlow(s)
 	if !f.hasData() {
 		t.beginData(s)
 	}
@@ -158,7 +158,7 @@ func (t *Table) learnSource(s *stream) {
 // READ or an ATOMIC in s.
 func (t *Table) recordAsker(s *stream, frame uint64, at int64) {
 	if partner := t.partnerOf(s); t.config.Evidence && partner != nil && partner.flow.responses != 0 {
-		t.evidenceOf(&partner.flow).recordReceiver(frame, at)
+		t.evidenceOf(partner.flow).recordReceiver(frame, at)
 	}
 }
 
@@ -182,7 +182,7 @@ func (r *responses) countPacket(p *Packet, at int64) {
 // judgeResponse follows the PSN of a response. It returns the verdict and, for beyondGap, the number
 // of skipped PSNs.
 func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, gap uint32) {
-	f, role, psn := &s.flow, &roles[p.pkt.Opcode], p.pkt.PSN
+	f, role, psn := s.flow, &roles[p.pkt.Opcode], p.pkt.PSN
 	end := bth.AddPSN(psn, 1)
 	d := bth.ComparePSN(psn, r.next)
 	again := d < 0 && d >= -connectionDistance
@@ -263,7 +263,7 @@ func (t *Table) skipResponses(s *stream, r *responses, p uint32) (n uint32) {
 	}
 	for a := range asked.inOrder() {
 		to := a.to
-		if partner.flow.MTU == 0 && !a.atomic {
+		if partner.mtu == 0 && !a.atomic {
 			to = bth.AddPSN(a.from, 1) // the length of its responses is not known
 		}
 		if bth.ComparePSN(a.from, from) > 0 {

@@ -40,6 +40,9 @@ func (s *script) observe(p Packet) {
 	s.frame++
 	s.Observe(&p, s.frame, s.now)
 	s.processWaiting()
+	if noFlow != (flow{}) {
+		panic("noFlow was changed")
+	}
 }
 
 func (s *script) setTime(us int) *script {

@@ -221,8 +221,8 @@ func TestDoubtedAnswers(t *testing.T) {
 		{bth.MaxPSN & (100 - 65536), true}, {bth.MaxPSN & (100 - 65537), false},
 	} {
 		t.Run(fmt.Sprint(c.psn), func(t *testing.T) {
-			require.Equal(t, c.want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expectsAnswer(c.psn), c.psn)
-			require.True(t, c.psn != 100+2048 || (&stream{flow: flow{sequence: sequence{next: 100,
+			require.Equal(t, c.want, (&stream{flow: &flow{sequence: sequence{next: 100}}}).expectsAnswer(c.psn), c.psn)
+			require.True(t, c.psn != 100+2048 || (&stream{flow: &flow{sequence: sequence{next: 100,
 				slack: 1}}}).expectsAnswer(c.psn))
 		})
 	}

@@ -424,7 +424,7 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 	if found == nil || found.flow.series == 0 {
 		return nil
 	}
-	s := t.seriesOf(&found.flow)
+	s := t.seriesOf(found.flow)
 	out := s.toSeries()
 	if f := t.reportFlow(found); f.CNPs+f.FastCNPs == 0 { // CNPs of a pair that is uncertain again
 		for i := range out.Bins {

@@ -3,19 +3,48 @@ package flows
 // A stream consists of the packets from one address to a queue pair at another: requests, which
 // make a flow, and answers, which are about the flow that this queue pair sends.
 type stream struct {
-	id      uint32 // in Table.streams, which has the key
-	number  uint32 // sequence number, which tells a stream from the previous one with the same id
-	used    bool   // seen again since the last eviction sweep
-	touched bool   // a packet came since the last Changes
+	flow    *flow    // in Table.flows, or noFlow; addFlow adds it
+	answers *Answers // about the flow of the current or next partner, or nil
+	settled *Answers // about the stream's own flow, final, or nil
+	others  *otherAnswers
 	pairing pairing
-	early   uint32 // id in Table.earlies; 0 for none
 
+	id          uint32 // in Table.streams, which has the key
+	number      uint32 // sequence number, which tells a stream from the previous one with the same id
+	flowID      uint32 // id in Table.flows; 0 for noFlow
+	early       uint32 // id in Table.earlies; 0 for none
 	answerSigns uint32 // id in Table.answerSigns; 0 for none
 
-	flow    flow
-	answers Answers // about the flow of the current or next partner
-	settled Answers // about the stream's own flow, final
-	others  *otherAnswers
+	mtu     uint16 // path MTU in octets; 0 if unknown
+	used    bool   // seen again since the last eviction sweep
+	touched bool   // a packet came since the last Changes
+}
+
+// noFlow is the flow of all streams with nothing but answers, as most have in one direction. It is never changed.
+var noFlow flow
+
+// addFlow returns the flow of a stream, adding it if needed.
+func (t *Table) addFlow(s *stream) *flow {
+	if s.flowID == 0 {
+		s.flow = t.flows.allocate(&s.flowID)
+	}
+	return s.flow
+}
+
+// addAnswers returns the answers about the flow of the partner, adding them if needed.
+func (s *stream) addAnswers() *Answers {
+	if s.answers == nil {
+		s.answers = new(Answers)
+	}
+	return s.answers
+}
+
+// addSettled returns the final answers about the stream's own flow, adding them if needed.
+func (s *stream) addSettled() *Answers {
+	if s.settled == nil {
+		s.settled = new(Answers)
+	}
+	return s.settled
 }
 
 // otherAnswers are answers that few streams have.
@@ -87,7 +116,7 @@ func (t *Table) streamOf(k *key) *stream {
 	id := t.streams.Add(k, hash, 0)
 	s = t.streams.Value(id)
 	t.numbers++
-	s.id, s.number = id, t.numbers
+	s.id, s.number, s.flow = id, t.numbers, &noFlow
 	t.markTouched(s)
 	return s
 }

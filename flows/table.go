@@ -61,6 +61,7 @@ type Table struct {
 	evicted Evicted
 	changes *changes // nil until the first call of Changes
 
+	flows      pool[flow]
 	histories  pool[history]
 	asks       pool[asks]
 	responses  pool[responses]

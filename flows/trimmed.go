@@ -37,7 +37,7 @@ func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
 		return
 	}
 	s := t.streamOf(&p.pkt.Flow)
-	f := &s.flow
+	f := t.addFlow(s)
 	t.beginLost(s, p, at)
 	f.Trimmed++
 	r := t.trimmings.allocate(&f.trimmings)
@@ -54,7 +54,7 @@ func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
 
 // beginLost prepares the flow of a lost packet, of which no other packet may have been captured.
 func (t *Table) beginLost(s *stream, p *Packet, at int64) {
-	f := &s.flow
+	f := t.addFlow(s)
 	if f.hasData() {
 		return
 	}

@@ -189,7 +189,7 @@ func (t *Table) isCopy(p *Packet, frame uint64, at int64) bool {
 		return true
 	}
 	s := t.findStream(&p.pkt.Flow)
-	if s == nil {
+	if s == nil || !s.flow.hasData() {
 		return true
 	}
 	copies, counts := &s.flow.sequence.counts.Copies, &s.flow.ECN
@@ -204,7 +204,7 @@ func (t *Table) isCopy(p *Packet, frame uint64, at int64) bool {
 		} else {
 			t.outers.allocate(&s.flow.outer).marked++
 		}
-		t.recordLateCE(&s.flow, p, frame, at)
+		t.recordLateCE(s.flow, p, frame, at)
 	}
 	return true
 }
