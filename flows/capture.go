@@ -146,6 +146,29 @@ func (t *Table) reportCapture() Capture {
 	return out
 }
 
+// subtractOld returns the capture with the counts since an older report.
+func (c Capture) subtractOld(o *Capture) Capture {
+	c.OutOfOrder -= o.OutOfOrder
+	c.Trimmed -= o.Trimmed
+	c.RoCEv1 -= o.RoCEv1
+	c.ClockSteps = c.ClockSteps[len(o.ClockSteps):]
+	c.Discarded, c.Unread = subtractNamed(c.Discarded, o.Discarded), subtractNamed(c.Unread, o.Unread)
+	return c
+}
+
+// subtractNamed returns the counts that have grown, and by how much; nil if there are none.
+func subtractNamed(now, old map[string]uint64) (out map[string]uint64) {
+	for name, n := range now {
+		if n -= old[name]; n > 0 {
+			if out == nil {
+				out = map[string]uint64{}
+			}
+			out[name] = n
+		}
+	}
+	return out
+}
+
 // isOneWay reports whether there are requests that need an answer, and no answer between any two
 // hosts came back. Answers with a wrong ICRC came back as well.
 func (t *Table) isOneWay() bool {

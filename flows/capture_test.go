@@ -954,6 +954,40 @@ func TestSampledResponses(t *testing.T) {
 	require.InDelta(t, 10, s.Snapshot().Capture.Sampled, 1)
 }
 
+// In a sample, the PSNs missing at the end of a connection lie after its last captured request: they are not among
+// those between captured ones, also if another connection follows.
+func TestSampledTails(t *testing.T) {
+	s := newScript(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	send := func(first, n uint32) (taken, missing, gaps uint64) {
+		last := first
+		for psn := first; psn < first+n; psn++ {
+			if r.Float64() >= 0.1 && psn != first {
+				continue
+			}
+			if psn > last+1 {
+				missing, gaps = missing+uint64(psn-last-1), gaps+1
+			}
+			last = psn
+			s.sendOnly(psn)
+			taken++
+		}
+		s.answerACK(first + n + 20) // acknowledges requests that were not captured
+		return taken, missing, gaps
+	}
+	s.pairFlow()
+	var want, got [3]uint64
+	for i := range uint32(3) {
+		taken, missing, gaps := send(1_000_000*(i+1), 3000)
+		want = [3]uint64{want[0] + taken, want[1] + missing, want[2] + gaps}
+	}
+	f := s.onlyFlow()
+	require.InDelta(t, 10, f.Sampled, 2)
+	got = [3]uint64{f.Packets, f.PSN.Missing, f.PSN.Gaps}
+	require.Equal(t, want, got)
+	require.Equal(t, f.PSN.Missing, f.PSN.Unjudged)
+}
+
 // The properties of a capture are decided after a limited number of packets, also if they come fast.
 func TestDecidedSoon(t *testing.T) {
 	s := newScript(t)

@@ -11,6 +11,7 @@ type changes struct {
 	before  map[*stream]*Snapshot // last report of each stream
 	links   []Link
 	evicted Evicted
+	capture Capture
 }
 
 // markTouched records that a packet of the stream arrived.
@@ -48,7 +49,7 @@ func (t *Table) Changes() *Snapshot {
 		}
 	}
 	now := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}
-	old := &Snapshot{Links: c.links, Evicted: c.evicted}
+	old := &Snapshot{Links: c.links, Evicted: c.evicted, Capture: c.capture}
 	for s := range c.touched {
 		s.touched = false
 		if before := c.before[s]; before != nil {
@@ -59,11 +60,17 @@ func (t *Table) Changes() *Snapshot {
 		now.appendSnapshot(c.before[s])
 	}
 	clear(c.touched)
-	c.links, c.evicted = now.Links, now.Evicted
+	c.links, c.evicted, c.capture = now.Links, now.Evicted, now.Capture
 	now.sortByKey()
 	old.sortByKey()
 	changed := now.changesSince(old)
 	t.capture.clock.restoreTimes(changed)
+	for i := range changed.Flows {
+		if f := &changed.Flows[i]; len(f.Discards) > 0 {
+			k := keyOf(f.FlowKey)
+			t.discards.lookUp(t.findStream(&k).flow.discards).beginInterval(f.Discards)
+		}
+	}
 	return changed
 }
 

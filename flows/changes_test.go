@@ -147,3 +147,39 @@ func TestTimeRange(t *testing.T) {
 	require.EqualValues(t, (1<<33-1)*1e9, unixNano(time.Unix(1<<33-1, 0)))
 	require.Zero(t, unixNano(time.Unix(1<<33, 0)))
 }
+
+// Counts of the capture, and the first report of discarded packets, are those of the interval.
+func TestChangesOfCapture(t *testing.T) {
+	s := newScript(t)
+	queue := EgressQueue{Agent: netip.MustParseAddr("192.0.2.250")}
+	request := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 1}}
+	next := func(trims int, reasons ...string) (got Capture, of []Discards) {
+		for range trims {
+			s.trim(5)
+		}
+		for _, reason := range reasons {
+			s.now = s.now.Add(time.Second)
+			require.True(t, s.ObserveDiscard(&request, queue, reason, s.now))
+		}
+		s.Observe(&Packet{unread: unreadGRE}, 1, s.now)
+		changed := s.Changes()
+		for i := range changed.Flows {
+			of = append(of, changed.Flows[i].Discards...)
+		}
+		return changed.Capture, of
+	}
+	begun := s.now
+	got, of := next(2, "acl", "acl")
+	require.Equal(t, Capture{Trimmed: 2, Discarded: map[string]uint64{"acl": 2},
+		Unread: map[string]uint64{"gre 0x0000": 1}}, got)
+	require.Equal(t, []Discards{{queue, "acl", 2, begun.Add(time.Second), begun.Add(2 * time.Second)}}, of)
+	got, of = next(1, "red", "acl")
+	require.Equal(t, Capture{Trimmed: 1, Discarded: map[string]uint64{"acl": 1, "red": 1},
+		Unread: map[string]uint64{"gre 0x0000": 1}}, got)
+	require.ElementsMatch(t, []Discards{{queue, "red", 1, begun.Add(3 * time.Second), begun.Add(3 * time.Second)},
+		{queue, "acl", 1, begun.Add(4 * time.Second), begun.Add(4 * time.Second)}}, of)
+	require.Equal(t, begun.Add(time.Second), s.onlyFlow().Discards[0].First, "of the whole flow")
+	got, of = next(0)
+	require.Equal(t, Capture{Unread: map[string]uint64{"gre 0x0000": 1}}, got)
+	require.Empty(t, of)
+}

@@ -67,8 +67,9 @@ const maxDiscards = 8
 // queue and a reason. Such Discards have no queue.
 const OtherReason = "other"
 
-func (d *discards) count(at EgressQueue, reason string, now time.Time) {
-	i := d.index(at, reason)
+// count counts a packet, and returns the index of its counts.
+func (d *discards) count(at EgressQueue, reason string, now time.Time) (i int) {
+	i = d.index(at, reason)
 	if i < 0 && len(*d) >= maxDiscards {
 		at, reason = EgressQueue{}, OtherReason
 		i = d.index(at, reason)
@@ -85,6 +86,7 @@ func (d *discards) count(at EgressQueue, reason string, now time.Time) {
 	if now.After(of.Last) {
 		of.Last = now
 	}
+	return i
 }
 
 func (d discards) index(at EgressQueue, reason string) int {
@@ -99,7 +101,31 @@ func (d *discards) sorted() []Discards {
 }
 
 // flowDiscards are the discards of a flow in a [Table].
-type flowDiscards struct{ discards }
+type flowDiscards struct {
+	discards
+	since []time.Time // of each, the first report since the last call of Changes, or the zero time
+}
+
+func (d *flowDiscards) count(at EgressQueue, reason string, now time.Time) {
+	i := d.discards.count(at, reason, now)
+	if i == len(d.since) {
+		d.since = append(d.since, time.Time{})
+	}
+	if first := &d.since[i]; first.IsZero() || now.Before(*first) {
+		*first = now
+	}
+}
+
+// beginInterval sets First of the changes of a flow, and begins the next interval.
+func (d *flowDiscards) beginInterval(changed []Discards) {
+	for i := range changed {
+		of := &changed[i]
+		if j := d.index(of.EgressQueue, of.Reason); j >= 0 && !d.since[j].IsZero() {
+			of.First = d.since[j]
+		}
+	}
+	clear(d.since)
+}
 
 func (d *flowDiscards) report() []Discards {
 	if d == nil {

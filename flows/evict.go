@@ -9,6 +9,9 @@ type Evicted struct {
 	Data     Data            // requests and responses of evicted flows, without rates
 	Causes   Retransmissions // retransmissions by cause
 	Trimmed  uint64          // packets that a switch trimmed
+	// TrimmedRecovered is the number of these that a NAK with their PSN or a retransmission followed.
+	TrimmedRecovered uint64
+	Discarded        uint64 // packets that switches discarded, as their sFlow agents report
 	// ResponsePSN has the results of following the PSNs of responses.
 	ResponsePSN ResponsePSN
 	Answers     // about evicted flows, and unmatched ones
@@ -54,6 +57,14 @@ func (t *Table) dropStream(id uint32) {
 		e.Data.CE += d.CE
 		e.Causes.addCounts(&f.sequence.causes)
 		e.Trimmed += f.Trimmed
+		if r := t.trimmings.lookUp(f.trimmings); r != nil {
+			e.TrimmedRecovered += r.recovered
+		}
+		if d := t.discards.lookUp(f.discards); d != nil {
+			for i := range d.discards {
+				e.Discarded += d.discards[i].Packets
+			}
+		}
 		if r := t.responses.lookUp(f.responses); r != nil {
 			e.ResponsePSN.addCounts(&r.PSN)
 		}

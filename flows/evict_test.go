@@ -224,3 +224,19 @@ func TestSince(t *testing.T) {
 			f.FastCNPs + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])
 	}
 }
+
+// The trimmed and the discarded packets of a flow count as evicted with it.
+func TestEvictedTrimmedAndDiscarded(t *testing.T) {
+	s := newScript(t)
+	s.pairFlow().sendOnly(99, 100).trim(101, 102).sendOnly(103).answerNAK(101)
+	request := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 104}}
+	for _, reason := range []string{"acl", "acl", "red"} {
+		require.True(t, s.ObserveDiscard(&request, EgressQueue{Agent: s.a}, reason, s.now))
+	}
+	f := s.onlyFlow()
+	require.Equal(t, []uint64{2, 1}, []uint64{f.Trimmed, f.TrimmedRecovered})
+	k := s.keyAB()
+	s.dropStream(s.findStream(&k).id)
+	e := s.Evicted()
+	require.Equal(t, []uint64{2, 1, 3}, []uint64{e.Trimmed, e.TrimmedRecovered, e.Discarded})
+}

@@ -43,19 +43,25 @@ type askRequest struct {
 // has outstanding, and the most of known adapters. The oldest one is overwritten.
 const maxAsked = 128
 
+// minAsked is the number of requests for which asks has space at first.
+const minAsked = 4
+
 // asks are the last READs and ATOMICs of a flow. It is allocated for flows with such requests only.
 type asks struct {
-	ring [maxAsked]askRequest
-	n    uint32 // number of requests stored so far
-	head uint32 // all requests before this one are done
+	ring []askRequest // grows to maxAsked as needed; its length is a power of two
+	n    uint32       // number of requests stored so far
+	head uint32       // all requests before this one are done
 }
+
+// entry returns request n of those stored so far, from 0.
+func (a *asks) entry(n uint32) *askRequest { return &a.ring[n&uint32(len(a.ring)-1)] }
 
 // remembered returns the stored requests in no particular order.
 func (a *asks) remembered() []askRequest {
 	if a == nil {
 		return nil
 	}
-	return a.ring[:min(a.n, maxAsked)]
+	return a.ring[:min(int(a.n), len(a.ring))]
 }
 
 // inOrder yields the stored requests from the first one that is not done on, the oldest first.
@@ -65,7 +71,7 @@ func (a *asks) inOrder() iter.Seq[*askRequest] {
 			return
 		}
 		for i := a.head; i != a.n; i++ {
-			if !yield(&a.ring[i%maxAsked]) {
+			if !yield(a.entry(i)) {
 				return
 			}
 		}
@@ -77,7 +83,7 @@ func (t *Table) asksOf(h *history) *asks {
 	a := t.asks.lookUp(h.asks)
 	if h.forgotten {
 		h.forgotten = false
-		*a = asks{}
+		*a = asks{ring: a.ring}
 	}
 	return a
 }
@@ -86,7 +92,12 @@ func (t *Table) asksOf(h *history) *asks {
 func (t *Table) addAsk(h *history, one askRequest) {
 	t.asks.allocate(&h.asks)
 	a := t.asksOf(h)
-	a.ring[a.n%maxAsked] = one
+	if int(a.n) == len(a.ring) && len(a.ring) < maxAsked {
+		old := a.ring
+		a.ring = make([]askRequest, max(2*len(old), minAsked))
+		copy(a.ring, old)
+	}
+	*a.entry(a.n) = one
 	if a.n++; a.n-a.head > maxAsked {
 		a.head = a.n - maxAsked
 	}
@@ -117,11 +128,11 @@ func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
 	if all == nil {
 		return false
 	}
-	for all.head != all.n && all.ring[all.head%maxAsked].done {
+	for all.head != all.n && all.entry(all.head).done {
 		all.head++
 	}
 	for i := all.head; i != all.n; i++ {
-		a := &all.ring[i%maxAsked]
+		a := all.entry(i)
 		if a.done || a.atomic != atomic {
 			continue
 		}

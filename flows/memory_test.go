@@ -15,7 +15,7 @@ func TestMemoryOfConnections(t *testing.T) {
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what finalizers kept
+		runtime.GC() // of objects that finalizers kept
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}

@@ -251,11 +251,13 @@ func (t *Table) reportFlow(s *stream) Flow {
 		out.GaveUp = t.gaveUp(f)
 		t.judgeTrimmed(f, h, &out.PSN)
 		if out.Sampled > 0 { // the missing packets are those that were not sampled, between others
-			if n := q.countTail(); n > 0 {
-				out.PSN.Gaps--
-				out.PSN.Missing -= n
-				out.PSN.Unseen -= n
+			tail, tails := q.countTail()+uint64(q.tailPSNs), uint64(q.tails)
+			if q.countTail() > 0 {
+				tails++
 			}
+			out.PSN.Gaps -= tails
+			out.PSN.Missing -= tail
+			out.PSN.Unseen -= tail
 			out.PSN.Unjudged += out.PSN.Unseen + out.PSN.Lost
 			out.PSN.Unseen, out.PSN.Lost, out.GaveUp = 0, 0, nil
 		}

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -67,8 +68,7 @@ type responses struct {
 	seen bool   // next is valid
 	open bool   // the response before next does not end its READ
 	next uint32 // PSN expected next
-	gaps [maxResponseGaps]span
-	n    int // number of gaps
+	gaps []span // at most maxResponseGaps
 
 	idents idents
 }
@@ -198,10 +198,10 @@ func (t *Table) judgeResponse(s *stream, r *responses, p *Packet) (v verdict, ga
 	}
 	switch {
 	case !r.seen:
-		r.n = 0
+		r.gaps = r.gaps[:0]
 		gap = t.skipFirst(s, r, psn)
 	case !again && (d < 0 || d > connectionDistance):
-		r.n = 0
+		r.gaps = r.gaps[:0]
 	case again && r.fillGap(psn):
 		r.PSN.Late++
 		return late, 0
@@ -285,17 +285,15 @@ func (r *responses) addGap(s span) uint32 {
 	if s.length() == 0 {
 		return 0
 	}
-	if r.n == maxResponseGaps {
-		copy(r.gaps[:], r.gaps[1:])
-		r.n--
+	if len(r.gaps) == maxResponseGaps {
+		r.gaps = slices.Delete(r.gaps, 0, 1)
 	}
-	r.gaps[r.n] = s
-	r.n++
+	r.gaps = append(r.gaps, s)
 	return s.length()
 }
 
 func (r *responses) inGap(p uint32) bool {
-	for _, h := range r.gaps[:r.n] {
+	for _, h := range r.gaps {
 		if h.contains(p) {
 			return true
 		}
@@ -305,7 +303,7 @@ func (r *responses) inGap(p uint32) bool {
 
 // fillGap removes PSN p from the gaps, and reports whether it was in one.
 func (r *responses) fillGap(p uint32) bool {
-	for i := r.n - 1; i >= 0; i-- {
+	for i := len(r.gaps) - 1; i >= 0; i-- {
 		h := r.gaps[i]
 		if !h.contains(p) {
 			continue
@@ -314,18 +312,15 @@ func (r *responses) fillGap(p uint32) bool {
 		switch {
 		case before.length() > 0 && after.length() > 0:
 			r.gaps[i] = before
-			if r.n < maxResponseGaps {
-				copy(r.gaps[i+2:r.n+1], r.gaps[i+1:r.n])
-				r.gaps[i+1] = after
-				r.n++
+			if len(r.gaps) < maxResponseGaps {
+				r.gaps = slices.Insert(r.gaps, i+1, after)
 			}
 		case before.length() > 0:
 			r.gaps[i] = before
 		case after.length() > 0:
 			r.gaps[i] = after
 		default:
-			copy(r.gaps[i:], r.gaps[i+1:r.n])
-			r.n--
+			r.gaps = slices.Delete(r.gaps, i, i+1)
 		}
 		return true
 	}

@@ -30,9 +30,9 @@ const (
 // retries are the requests of a connection that were retransmitted after a timeout. It is allocated for
 // flows with such requests only.
 type retries struct {
-	ring  [maxRetried]retriedRequest
-	n     uint32 // number of requests stored so far
-	plain uint32 // timeouts of requests that ask for no answer, since the last one that asks for one
+	ring  []retriedRequest // at most maxRetried
+	n     uint32           // number of requests stored so far
+	plain uint32           // timeouts of requests that ask for no answer, since the last one that asks for one
 
 	connection uint64 // PSN.Connections of the requests
 	spurious   uint64 // of overwritten requests and of earlier connections
@@ -69,7 +69,7 @@ func (r *retries) forgetTimes() {
 	r.last.set = false
 }
 
-func (r *retries) stored() []retriedRequest { return r.ring[:min(r.n, maxRetried)] }
+func (r *retries) stored() []retriedRequest { return r.ring }
 
 func (r *retries) find(psn uint32) *retriedRequest {
 	all := r.stored()
@@ -83,6 +83,9 @@ func (r *retries) find(psn uint32) *retriedRequest {
 
 // add stores a request, of which one copy was sent at a time, or 0 if that is unknown.
 func (r *retries) add(psn uint32, sent int64) *retriedRequest {
+	if len(r.ring) < maxRetried {
+		r.ring = append(r.ring, retriedRequest{})
+	}
 	e := &r.ring[r.n%maxRetried]
 	if r.n >= maxRetried {
 		r.spurious += e.spurious()
@@ -162,7 +165,7 @@ func (r *retries) timesNow() uint64 {
 // beginConnection forgets the requests of the previous connection.
 func (r *retries) beginConnection(connection uint64) {
 	if r.connection != connection {
-		*r = retries{connection: connection, spurious: r.spuriousNow(), timed: r.timed}
+		*r = retries{ring: r.ring[:0], connection: connection, spurious: r.spuriousNow(), timed: r.timed}
 	}
 }
 

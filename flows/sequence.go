@@ -25,6 +25,10 @@ type sequence struct {
 	forgottenTo           uint32
 	gapFrame              uint64 // number of the frame after the newest gap
 
+	// PSNs at the end of earlier connections that were acknowledged but not captured, and the number of these
+	// connections: see countTail.
+	tailPSNs, tails uint32
+
 	counts PSN
 	causes Retransmissions
 	// Messages by kind with a captured last packet that cannot become complete.
@@ -294,13 +298,17 @@ func (s *sequence) countIncomplete(h *history) [messageKinds]uint32 {
 
 // endConnection makes the counts of the current connection final and resets its state.
 func (s *sequence) endConnection(h *history) {
+	if n := s.countTail(); s.begun && n > 0 {
+		s.tailPSNs += uint32(n)
+		s.tails++
+	}
 	if s.begun {
 		s.counts, s.incomplete = s.countsNow(h), s.countIncomplete(h)
 	}
 	if s.seen {
 		s.counts.Last = bth.AddPSN(s.next, bth.MaxPSN)
 	}
-	*s = sequence{counts: s.counts, causes: s.causes, incomplete: s.incomplete}
+	*s = sequence{counts: s.counts, causes: s.causes, incomplete: s.incomplete, tailPSNs: s.tailPSNs, tails: s.tails}
 	if h != nil {
 		h.resetConnection()
 	}

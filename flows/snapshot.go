@@ -101,7 +101,8 @@ func (s *Snapshot) countSharedPorts() {
 // [Table.Changes]. PSNs that were judged lost or unjudged may turn out to be late or not captured:
 // such counts are 0 if they fell.
 func (s *Snapshot) changesSince(old *Snapshot) *Snapshot {
-	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats, Capture: s.Capture}
+	out := &Snapshot{Evicted: s.Evicted.subtractOld(&old.Evicted), Stats: s.Stats,
+		Capture: s.Capture.subtractOld(&old.Capture)}
 	before := map[rocev2.FlowKey]*Flow{}
 	for i := range old.Flows {
 		before[old.Flows[i].FlowKey] = &old.Flows[i]
@@ -193,7 +194,7 @@ func (a *Answers) subtractOld(o *Answers) {
 func (e *Evicted) counters() []*uint64 {
 	c := &e.Causes
 	all := []*uint64{&e.Flows, &e.Packets, &e.IPOctets, &c.NAK, &c.RNR, &c.Read, &c.Timeout, &c.Spurious, &e.Trimmed,
-		&e.Data.Packets, &e.Data.IPOctets, &e.Data.PayloadOctets, &e.Data.CE}
+		&e.TrimmedRecovered, &e.Discarded, &e.Data.Packets, &e.Data.IPOctets, &e.Data.PayloadOctets, &e.Data.CE}
 	for i := range e.ECN {
 		all = append(all, &e.ECN[i])
 	}

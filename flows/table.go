@@ -11,11 +11,15 @@ import (
 type Config struct {
 	// MaxFlows is the maximum number of flows, 131,072 if 0 and at least 2. Answers without
 	// requests in the same direction count as a flow. By the size of the structures a flow takes
-	// 1.2 KB, and more with:
-	//   - a second request, or an answer: 1 KB, and up to 1.7 KB with many requests under way or gaps
-	//   - READs or ATOMICs: 3 KB
-	//   - responses to the READs and ATOMICs of the other end: 1 KB
-	//   - a retransmission after a timeout: 5.1 KB
+	// 0.2 KB, and more with:
+	//   - requests: 0.6 KB; a second one: 0.2 KB, and up to 2 KB with many requests under way or gaps
+	//   - answers: 0.2 KB
+	//   - READs or ATOMICs: 0.1 KB to 3 KB, by their number
+	//   - responses to the READs and ATOMICs of the other end: 0.3 KB
+	//   - Identifications of IPv4 that are not 0, of requests and of responses: 0.5 KB each
+	//   - a NAK or a retransmission: 0.3 KB
+	//   - retransmissions after timeouts: 0.2 KB to 5.1 KB, by their number
+	//   - learning of queue pairs: 0.4 KB until they are known, then 0.2 KB
 	//   - packets that a switch trimmed: 0.8 KB
 	//   - answers that match no flow: 0.4 KB
 	//   - round trip times, and times from CE to a CNP: 0.1 KB to 4.6 KB for each of the two

@@ -5,8 +5,8 @@ import "github.com/rocecn/rocecn/bth"
 // trimmings are the last packets of a flow that a switch trimmed. It is allocated for flows with such
 // packets only.
 type trimmings struct {
-	ring [maxTrimmed]trimming
-	n    uint64 // packets stored so far
+	ring []trimming // at most maxTrimmed
+	n    uint64     // packets stored so far
 	// Of overwritten packets as well; see Flow.
 	recovered uint64
 }
@@ -26,7 +26,7 @@ func (r *trimmings) stored() []trimming {
 	if r == nil {
 		return nil
 	}
-	return r.ring[:min(r.n, maxTrimmed)]
+	return r.ring
 }
 
 // observeTrimmed records a packet that a switch trimmed because its queue was full. The packet is lost:
@@ -45,7 +45,11 @@ func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
 	if roles[p.pkt.Opcode].isResponse() {
 		one.connection = 0
 	}
-	r.ring[r.n%maxTrimmed] = one
+	if len(r.ring) < maxTrimmed {
+		r.ring = append(r.ring, one)
+	} else {
+		r.ring[r.n%maxTrimmed] = one
+	}
 	r.n++
 	if e := t.evidenceOf(f); e != nil {
 		e.signs[SignTrimmed].addFrame(frame, at)

@@ -361,6 +361,10 @@ type evictedLine struct {
 	Flows    uint64 `json:"flows"`
 	Packets  uint64 `json:"packets"`
 	IPOctets uint64 `json:"ip_octets"`
+
+	Trimmed          uint64 `json:"trimmed,omitempty"`
+	TrimmedRecovered uint64 `json:"trimmed_recovered,omitempty"`
+	Discarded        uint64 `json:"discarded,omitempty"`
 	// Unlearned is the number of packets that were not used to learn queue pairs.
 	Unlearned uint64 `json:"unlearned,omitempty"`
 	countedLine
@@ -374,7 +378,8 @@ func evictedLineOf(s *flows.Snapshot) *evictedLine {
 	if !anyEvicted(e) && s.Stats.Unlearned == 0 {
 		return nil
 	}
-	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, s.Stats.Unlearned, countedLineOf(&e.Answers)}
+	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, e.Trimmed, e.TrimmedRecovered, e.Discarded,
+		s.Stats.Unlearned, countedLineOf(&e.Answers)}
 }
 
 // varyingFields names the fields that differ between the requests of a flow.
