@@ -156,7 +156,7 @@ func (c Capture) subtractOld(o *Capture) Capture {
 	return c
 }
 
-// subtractNamed returns the counts that have grown, and by how much; nil if there are none.
+// subtractNamed returns the differences of the counts that have grown, or nil.
 func subtractNamed(now, old map[string]uint64) (out map[string]uint64) {
 	for name, n := range now {
 		if n -= old[name]; n > 0 {
