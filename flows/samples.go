@@ -10,18 +10,27 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Samples counts sampled traffic, such as that of sFlow. Gaps, retransmissions, round trip times
 // and associated queue pairs need all packets of a flow and are not available. It is not safe for
 // concurrent use.
+//
+// In a full Samples a queue pair that was not sampled for 10 minutes makes room for a new one, and so does one
+// that came first from a prefix of sources, /64 or /24, with more than a quarter of all queue pairs, unless the new
+// one comes from such a prefix as well. So forged samples of one source do not keep out those of others.
 type Samples struct {
-	max   int
-	flows map[key]*sampled
-	full  uint64
-	stats Stats
+	flows   flowtable.Table[key, sampled] // list 0, the one sampled longest ago first
+	shares  flowtable.Shares              // by source
+	full    uint64
+	evicted uint64
+	stats   Stats
 }
+
+// longestIdle is the time in nanoseconds without a sample after which a queue pair makes room.
+const longestIdle = int64(10 * time.Minute)
 
 // A SamplePoint is a place where packets are sampled: an sFlow data source.
 type SamplePoint struct {
@@ -67,11 +76,13 @@ const maxPoints = 8
 // A Sample describes a packet that a switch sampled or discarded.
 type Sample struct {
 	SamplePoint
-	Rate  uint32 // one of Rate packets is sampled; 0 means 1
-	Queue QueueSample
+	Rate   uint32 // one of Rate packets is sampled; 0 means 1
+	Queue  QueueSample
+	Source netip.Addr // source of the datagram with the sample, or the zero Addr
 }
 
 type sampled struct {
+	from      key // source of the first sample
 	flow      flow
 	answers   Answers
 	responses uint64
@@ -89,17 +100,17 @@ func NewSamples(maxFlows int) *Samples {
 	if maxFlows <= 0 {
 		maxFlows = defaultMaxFlows
 	}
-	return &Samples{max: maxFlows, flows: map[key]*sampled{}}
+	return &Samples{flows: flowtable.New[key, sampled](maxFlows, true, (*key).Hash)}
 }
 
 // Observe records a packet that was sampled. PFC frames count as other traffic, because samples do
 // not show pauses.
 func (s *Samples) Observe(p *Packet, sample Sample, now time.Time) {
-	f := s.lookUp(p)
+	t := unixNano(now)
+	f := s.lookUp(p, sample.Source, t)
 	if f == nil {
 		return
 	}
-	t := unixNano(now)
 	f.recordTime(t)
 	f.queue.update(&sample.Queue)
 	switch {
@@ -120,11 +131,12 @@ func (s *Samples) Observe(p *Packet, sample Sample, now time.Time) {
 // It counts in [Sampled.Discards] only, because switches report these packets without sampling. It
 // reports whether the packet was counted: it may be other traffic, or the table may be full.
 func (s *Samples) ObserveDiscard(p *Packet, sample Sample, reason string, now time.Time) bool {
-	f := s.lookUp(p)
+	t := unixNano(now)
+	f := s.lookUp(p, sample.Source, t)
 	if f == nil {
 		return false
 	}
-	f.recordTime(unixNano(now))
+	f.recordTime(t)
 	f.flow.DSCP |= 1 << (p.trafficClass >> 2)
 	f.queue.update(&sample.Queue)
 	f.discards.count(sample.Queue.EgressQueue, reason, now)
@@ -132,8 +144,8 @@ func (s *Samples) ObserveDiscard(p *Packet, sample Sample, reason string, now ti
 }
 
 // lookUp returns the counts of the queue pair that a packet goes to, or nil if there are none, and
-// counts the packet in the Stats.
-func (s *Samples) lookUp(p *Packet) *sampled {
+// counts the packet in the Stats. Its sample came from a source at a time.
+func (s *Samples) lookUp(p *Packet, source netip.Addr, now int64) *sampled {
 	s.stats.Packets++
 	switch p.kind {
 	case truncatedKind:
@@ -147,16 +159,40 @@ func (s *Samples) lookUp(p *Packet) *sampled {
 		s.stats.Broken++
 		return nil
 	}
-	f := s.flows[p.pkt.Flow]
-	if f == nil {
-		if len(s.flows) == s.max {
-			s.full++
-			return nil
-		}
-		f = new(sampled)
-		s.flows[p.pkt.Flow] = f
+	k := &p.pkt.Flow
+	hash := k.Hash(s.flows.Seed)
+	f, id := s.flows.Find(k, hash)
+	if f != nil {
+		s.flows.Renew(id, 0)
+		return f
 	}
+	var from key
+	if source.IsValid() {
+		from = flowtable.KeyOf(source, source, 0, 0)
+	}
+	if s.flows.Full() && !s.evictFor(&from, now) {
+		s.full++
+		return nil
+	}
+	f = s.flows.Value(s.flows.Add(k, hash, 0))
+	f.from = from
+	s.shares.Add(&from, s.flows.Seed)
 	return f
+}
+
+// evictFor makes room for a queue pair of a source, and reports whether it did.
+func (s *Samples) evictFor(from *key, now int64) bool {
+	id := s.flows.Victim(0, flowtable.Looks, func(id uint32) bool {
+		f := s.flows.Value(id)
+		return now-f.last < longestIdle && s.shares.Compare(&f.from, from, true, true, s.flows.Seed) <= 0
+	})
+	if id == 0 {
+		return false
+	}
+	s.shares.Remove(&s.flows.Value(id).from, s.flows.Seed)
+	s.flows.Remove(id)
+	s.evicted++
+	return true
 }
 
 func (f *sampled) recordTime(t int64) {
@@ -199,10 +235,14 @@ func (s *Samples) Stats() Stats { return s.stats }
 // given to NewSamples, was reached.
 func (s *Samples) Refused() uint64 { return s.full }
 
+// Evicted returns the number of queue pairs that were removed to make room for others. Their counts are lost.
+func (s *Samples) Evicted() uint64 { return s.evicted }
+
 // Snapshot returns a copy of all counts, ordered by addresses and queue pairs.
 func (s *Samples) Snapshot() []Sampled {
-	all := make([]Sampled, 0, len(s.flows))
-	for k, f := range s.flows {
+	all := make([]Sampled, 0, s.flows.Len())
+	for id := range s.flows.All() {
+		k, f := s.flows.Key(id), s.flows.Value(id)
 		out := Sampled{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Requests: f.flow.Requests, Answers: f.answers,
 			Responses: f.responses, First: timeOf(f.first), Last: timeOf(f.last), Points: slices.Clone(f.points),
 			OtherPoints: f.elsewhere, Discards: f.discards.sorted(), Queue: f.queue}

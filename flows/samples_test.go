@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
@@ -76,6 +77,48 @@ func TestSamplesLimits(t *testing.T) {
 	require.Equal(t, s.Stats().Packets, n)
 	require.EqualValues(t, uint64(math.MaxUint64), sumOrMost(1<<63, 1<<63))
 	require.EqualValues(t, 7, sumOrMost(3, 4))
+}
+
+// A source of forged samples that has filled the table does not keep out the queue pairs of other sources, and
+// takes no space from them. Queue pairs that are not sampled any more make room as well.
+func TestForgedSamples(t *testing.T) {
+	const most = 1000
+	forger, real := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("192.0.2.7")
+	s, now := NewSamples(most), time.Unix(1000, 0)
+	observe := func(source netip.Addr, qp uint32) {
+		p := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly,
+			Flow: keyOf(rocev2.FlowKey{Src: source, Dst: real, DestQP: qp})}}
+		s.Observe(&p, Sample{SamplePoint: samplePoint(1), Source: source}, now)
+	}
+	count := func() (n int) {
+		for _, f := range s.Snapshot() {
+			if f.Src == real {
+				n++
+			}
+		}
+		return n
+	}
+	for qp := range uint32(2 * most) {
+		observe(forger, qp)
+	}
+	require.EqualValues(t, most, s.Refused())
+	for qp := range uint32(most / 4) {
+		observe(real, qp)
+		observe(forger, 2*most+qp)
+	}
+	require.Equal(t, most/4, count())
+	for qp := range uint32(10 * most) {
+		observe(forger, 10*most+qp)
+	}
+	require.Equal(t, most/4, count())
+	require.Len(t, s.Snapshot(), most)
+
+	now = now.Add(11 * time.Minute)
+	before := s.Evicted()
+	observe(real, 1)
+	observe(forger, 1<<20)
+	require.Equal(t, before+1, s.Evicted())
+	require.Equal(t, 1+most/4, count()+1, "the one sampled longest ago goes")
 }
 
 // A rate of 0 means 1.

@@ -37,6 +37,10 @@ type requests struct {
 	psns  uint8 // bit n: the PSN with the lower bits n was used; 0: the entry is free
 }
 
+// manyQPs is the queue pair of an entry for several flows of a block, of which it is not known which ones they are. No
+// flow to be paired has it, as it is that of multicast.
+var manyQPs = octetsOf(0xFFFFFF)
+
 // A block is a hash of 48 bits: equal ones of different flows or PSNs are unlikely among millions.
 type block [3]uint16
 
@@ -94,8 +98,9 @@ func (r *recent) add(
 	q.at, q.qp = now, octetsOf(qp)
 	for {
 		sets, rivals := r.setsOf(q.block), 0
-		var victim, rival *requests // the oldest entry, or a free one of the set that has more; the oldest rival
-		var of, ofRival *[ways]requests
+		var victim *requests      // the oldest entry, or a free one of the set that has more of them
+		var rival, many *requests // the oldest entry of the same block, and that of manyQPs
+		var of *[ways]requests
 		mostFree := 0
 		for _, set := range sets {
 			oldest, free := &set[0], 0
@@ -110,8 +115,11 @@ func (r *recent) add(
 							return neighbour
 						}
 					}
-					if rivals++; rival == nil || uint32(now-w.at) > uint32(now-rival.at) {
-						rival, ofRival = w, set
+					switch rivals++; {
+					case w.qp == manyQPs:
+						many = w
+					case rival == nil || uint32(now-w.at) > uint32(now-rival.at):
+						rival = w
 					}
 				}
 				if w.psns == 0 {
@@ -128,8 +136,17 @@ func (r *recent) add(
 		}
 		switch {
 		case rivals >= ways && sets[0] != sets[1]: // one more would be of no use: see users
-			if victim = rival; within(long, victim.at, now) {
-				lose(ofRival, victim, true)
+			switch {
+			case many != nil && !within(long, many.at, now):
+				victim = many
+			case !within(long, rival.at, now):
+				victim = rival
+			case many == nil:
+				rival.qp = manyQPs
+				continue
+			default:
+				many.psns, many.at = many.psns|rival.psns, now
+				victim = rival
 			}
 		case victim.psns == 0:
 			r.used++
@@ -207,7 +224,7 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 			w := &set[i]
 			if w.block == q.block && w.psns&q.psns != 0 && within(long, w.at, now) &&
 				!slices.Contains(qps[:n], w.qp.number()) {
-				if n == ways {
+				if n == ways || w.qp == manyQPs {
 					return qps, n, false
 				}
 				qps[n] = w.qp.number()

@@ -37,10 +37,11 @@ type collector struct {
 	human   human
 	out     *bufio.Writer
 
-	agents  map[agentKey]*agent
-	sources map[netip.Prefix]*sflowSource // sources of the agents
-	cleared time.Time                     // last removal of silent agents
-	counts  sflowCounts
+	agents                 map[agentKey]*agent
+	sources                map[netip.Prefix]*sflowSource // sources of the agents
+	cleared                time.Time                     // last removal of silent agents
+	fullAgents, fullPoints failedEviction
+	counts                 sflowCounts
 
 	discarded map[string]uint64 // discarded packets by reason
 
@@ -112,6 +113,7 @@ type sflowCounts struct {
 	WithoutHeader uint64 `json:"without_header"`
 	Drops         uint64 `json:"dropped_by_agents"` // since they were seen first
 	Refused       uint64 `json:"refused"`           // samples not counted because a table was full
+	Evicted       uint64 `json:"evicted,omitempty"` // queue pairs removed to make room for those of another source
 	Others        uint64 `json:"other_packets"`     // of the samples, neither RoCEv2 nor about congestion
 	BrokenPackets uint64 `json:"broken_packets"`
 	Truncated     uint64 `json:"cut_packets"` // too short for their kind
@@ -287,12 +289,15 @@ func (c *collector) countSamples(b []byte, from netip.Addr, at time.Time) {
 			}
 			return
 		}
-		c.countSample(&s, d.Agent, a, place, at)
+		c.countSample(&s, d.Agent, a, place, from, at)
 	}
 }
 
-// countSample counts a sample of an agent. a is the state of the agent, or nil if it is not in the table.
-func (c *collector) countSample(s *sflow.Sample, address netip.Addr, a *agent, place place, at time.Time) {
+// countSample counts a sample of an agent, in a datagram from an address. a is the state of the agent, or nil if it is
+// not in the table.
+func (c *collector) countSample(s *sflow.Sample, address netip.Addr, a *agent, place place, source netip.Addr,
+	at time.Time,
+) {
 	switch {
 	case s.Unknown:
 		if c.counts.Unknown == nil {
@@ -315,7 +320,7 @@ func (c *collector) countSample(s *sflow.Sample, address netip.Addr, a *agent, p
 	default:
 		var p flows.Packet
 		c.decoder.Decode(&p, s.Header, s.Options)
-		sample := flows.Sample{SamplePoint: from, Rate: s.Rate, Queue: queueOf(s, address)}
+		sample := flows.Sample{SamplePoint: from, Rate: s.Rate, Queue: queueOf(s, address), Source: source}
 		switch {
 		case c.into != nil && s.Discarded:
 			c.into.ObserveDiscard(&p, sample.Queue.EgressQueue, reasonOf(s), at)
@@ -405,12 +410,14 @@ func (c *collector) removeSilent(now time.Time) {
 }
 
 func (c *collector) removePoint(a *agent, p flows.SamplePoint) {
+	c.fullPoints = failedEviction{}
 	delete(a.points, p)
 	c.sources[a.source].points--
 	c.counts.Points--
 }
 
 func (c *collector) removeAgent(k agentKey) {
+	c.fullAgents = failedEviction{}
 	a := c.agents[k]
 	for p := range a.points {
 		c.removePoint(a, p)
@@ -422,53 +429,112 @@ func (c *collector) removeAgent(k agentKey) {
 	c.counts.Agents--
 }
 
-// evictAgent makes room in the full table for an agent of a prefix, and reports whether it did. It removes the agent
-// that was silent longest of those without samples, or else of those of a prefix with more than a quarter of all agents
-// and more than the new one's.
-func (c *collector) evictAgent(from netip.Prefix) bool {
+// Evictions from a full table remove several entries together, and after one that found none the next ones that would
+// find none either are skipped. So datagrams of forged agents cost little, although an eviction looks at all entries.
+const (
+	evictedTogether  = 64
+	skippedEvictions = 64
+)
+
+// A failedEviction is the last eviction, if it found no entry to remove.
+type failedEviction struct {
+	own  int // entries of the prefix for which it made room
+	skip int // further evictions to be skipped
+}
+
+// skips reports whether an eviction for a prefix with this number of entries is skipped.
+func (f *failedEviction) skips(own int) bool {
+	if f.skip == 0 || own < f.own {
+		return false
+	}
+	f.skip--
+	return true
+}
+
+// evictAgent makes room in the full table for an agent of a prefix, and reports whether it did. It removes the agents
+// that were silent longest of those without samples, or else of those of a prefix with more than a quarter of all
+// agents and more than the new one's.
+func (c *collector) evictAgent(from netip.Prefix) (evicted bool) {
 	own := 0
 	if s := c.sources[from]; s != nil {
 		own = s.agents
 	}
-	var victim agentKey
-	var of *agent
+	if c.fullAgents.skips(own) {
+		return false
+	}
+	keep := func(a *agent) bool {
+		n := c.sources[a.source].agents
+		return a.sampled && (n <= maxAgents/4 || n <= own)
+	}
+	var victims []agentKey
 	for k, a := range c.agents {
-		if n := c.sources[a.source].agents; a.sampled && (n <= maxAgents/4 || n <= own) {
-			continue
-		}
-		if of == nil || !a.sampled && of.sampled || a.sampled == of.sampled &&
-			cmp.Or(a.last.Compare(of.last), k.address.Compare(victim.address), cmp.Compare(k.part, victim.part)) < 0 {
-			victim, of = k, a
+		if !keep(a) {
+			victims = append(victims, k)
 		}
 	}
-	if of != nil {
-		c.removeAgent(victim)
+	slices.SortFunc(victims, func(k, l agentKey) int {
+		a, b := c.agents[k], c.agents[l]
+		if a.sampled != b.sampled {
+			if a.sampled {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(a.last.Compare(b.last), k.address.Compare(l.address), cmp.Compare(k.part, l.part))
+	})
+	unsampled := false // those without samples are enough
+	for _, k := range victims[:min(len(victims), evictedTogether)] {
+		if a := c.agents[k]; !keep(a) && !(a.sampled && unsampled) {
+			unsampled = unsampled || !a.sampled
+			c.removeAgent(k)
+			evicted = true
+		}
 	}
-	return of != nil
+	if !evicted {
+		c.fullAgents = failedEviction{own, skippedEvictions}
+	}
+	return evicted
 }
 
-// evictPoint makes room in the full table for a point of an agent, and reports whether it did. It removes the point
-// that was silent longest of those of a prefix with more than a quarter of all points and more than the agent's.
-func (c *collector) evictPoint(by *agent) bool {
+// evictPoint makes room in the full table for a point of an agent, and reports whether it did. It removes the points
+// that were silent longest of those of a prefix with more than a quarter of all points and more than the agent's.
+func (c *collector) evictPoint(by *agent) (evicted bool) {
 	own := c.sources[by.source].points
-	var victim flows.SamplePoint
-	var of *agent
-	var last time.Time
+	if c.fullPoints.skips(own) {
+		return false
+	}
+	keep := func(a *agent) bool {
+		n := c.sources[a.source].points
+		return n <= maxPoints/4 || n <= own
+	}
+	type victim struct {
+		of   *agent
+		at   flows.SamplePoint
+		last time.Time
+	}
+	var victims []victim
 	for _, a := range c.agents {
-		if n := c.sources[a.source].points; n <= maxPoints/4 || n <= own {
+		if keep(a) {
 			continue
 		}
 		for p, source := range a.points {
-			if of == nil || cmp.Or(source.last.Compare(last), p.Agent.Compare(victim.Agent),
-				cmp.Compare(p.Type, victim.Type), cmp.Compare(p.Index, victim.Index)) < 0 {
-				victim, of, last = p, a, source.last
-			}
+			victims = append(victims, victim{a, p, source.last})
 		}
 	}
-	if of != nil {
-		c.removePoint(of, victim)
+	slices.SortFunc(victims, func(a, b victim) int {
+		return cmp.Or(a.last.Compare(b.last), a.at.Agent.Compare(b.at.Agent), cmp.Compare(a.at.Type, b.at.Type),
+			cmp.Compare(a.at.Index, b.at.Index))
+	})
+	for _, one := range victims[:min(len(victims), evictedTogether)] {
+		if !keep(one.of) {
+			c.removePoint(one.of, one.at)
+			evicted = true
+		}
 	}
-	return of != nil
+	if !evicted {
+		c.fullPoints = failedEviction{own, skippedEvictions}
+	}
+	return evicted
 }
 
 // admitPoint reports whether a point is in the table, or can be added, and counts the samples that the agent dropped.
@@ -538,6 +604,7 @@ func (c *collector) printSamples() error {
 	s := c.samples.Stats()
 	total := c.counts
 	total.Refused += c.samples.Refused()
+	total.Evicted = c.samples.Evicted()
 	total.Others, total.BrokenPackets, total.Truncated = s.Others, s.Broken, s.Truncated
 	if c.form != "json" {
 		c.printTable(all, rest, &total)
@@ -742,6 +809,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		{total.Broken, "datagram", " broken"}, {total.Drops, "sample", " dropped by agents"},
 		{total.WithoutHeader, "sample", " without a header"},
 		{total.Refused, "sample", " not counted because a table was full"},
+		{total.Evicted, "queue pair", " removed to make room for those of another source"},
 		{total.Others, "other packet", ""}, {total.BrokenPackets, "broken packet", ""},
 		{total.Truncated, "truncated packet", ""},
 	} {
