@@ -32,9 +32,12 @@ func main() {
 	frames := flag.Int("frames", 1_000_000, "number of frames")
 	incidents := flag.Uint64("incidents", 0, "write the small capture of this `seed`, with losses and other incidents")
 	connections := flag.Int("connections", 64, "number of connections that take turns")
+	octets := flag.Int("payload", 692, "`octets` in each packet of a message")
+	length := flag.Int("message", 16, "number of `packets` of a message")
 	reads := flag.Bool("reads", false, "every other message is an RDMA READ")
 	flag.Parse()
-	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<16 {
+	packets, payload = *length, make([]byte, max(*octets, 0))
+	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<20 || *length < 1 || *octets < 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -66,8 +69,8 @@ func createCapture(name string, frames int, incidents uint64, connections int, r
 	return f.Close()
 }
 
-// Every message has 16 packets, the last of which asks for an acknowledgement.
-const packets = 16
+// packets is the number of packets of a message, the last of which asks for an acknowledgement.
+var packets int
 
 func writeCapture(out io.Writer, frames, connections int, reads bool) error {
 	w, err := capture.NewWriter(out, capture.Ethernet, time.Nanosecond)
@@ -105,8 +108,9 @@ func writeCapture(out io.Writer, frames, connections int, reads bool) error {
 	return nil
 }
 
-// payload makes the mean frame of 16 writes and an acknowledgement 710 octets, 726 in the file.
-var payload = make([]byte, 692)
+// payload is the payload of each packet of a message. 692 octets make the mean frame of 16 writes and an acknowledgement
+// 710 octets, 726 in the file.
+var payload []byte
 
 // newPacket returns packet i of a message of connection c, i = packets is its
 // acknowledgement.
@@ -122,7 +126,11 @@ func newPacket(c, i int, psn uint32) *rocev2.Packet {
 	p.Payload = payload
 	switch i {
 	case 0:
-		h.Opcode, h.RETH.DMALength = bth.RCRDMAWriteFirst, packets*uint32(len(payload))
+		if packets == 1 {
+			h.Opcode, h.AckReq, h.RETH.DMALength = bth.RCRDMAWriteOnly, true, uint32(len(payload))
+			break
+		}
+		h.Opcode, h.RETH.DMALength = bth.RCRDMAWriteFirst, uint32(packets*len(payload))
 	case packets - 1:
 		h.Opcode, h.AckReq = bth.RCRDMAWriteLast, true
 	case packets:
@@ -144,7 +152,7 @@ func newReadPacket(c, i int, psn uint32) *rocev2.Packet {
 	case 0:
 		p.Src, p.Dst = p.Dst, p.Src
 		h.Opcode, h.DestQP = bth.RCRDMAReadRequest, 0x200000+uint32(c)
-		h.RETH.DMALength = packets * uint32(mtu)
+		h.RETH.DMALength = uint32(packets * mtu)
 		return p
 	case 1:
 		h.Opcode = bth.RCRDMAReadResponseFirst
