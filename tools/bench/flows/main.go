@@ -108,8 +108,8 @@ func writeCapture(out io.Writer, frames, connections int, reads bool) error {
 	return nil
 }
 
-// payload is the payload of each packet of a message. 692 octets make the mean frame of 16 writes and an acknowledgement
-// 710 octets, 726 in the file.
+// payload is the payload of each packet of a message. With 692 octets the mean frame of 16 writes and an
+// acknowledgement has 710 octets, 726 in the file.
 var payload []byte
 
 // newPacket returns packet i of a message of connection c, i = packets is its

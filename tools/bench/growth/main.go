@@ -54,8 +54,9 @@ func measureGrowth(maxFrames, maxFlows, runs int) error {
 		}
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Printf("%s, %d CPUs, %s, load %s\n\nFrames of 726 octets, 64 connections:\n\n", runtime.GOARCH, runtime.NumCPU(),
-		time.Now().Format(time.DateOnly), strings.Join(strings.Fields(string(load))[:3], " "))
+	fmt.Printf("%s, %d CPUs, %s, load %s\n", runtime.GOARCH, runtime.NumCPU(), time.Now().Format(time.DateOnly),
+		strings.TrimSpace(string(load)))
+	fmt.Print("\nFrames of 726 octets, 64 connections:\n\n")
 	printHeader("frames")
 	var before *row
 	for frames := 100_000; frames <= maxFrames; frames *= 10 {
@@ -93,7 +94,8 @@ type usage struct {
 }
 
 func printHeader(size string) {
-	fmt.Printf("| %s | `cat`: s | 1 CPU: CPU s | of `cat` | slope | all CPUs: s | of `cat` | of 1 CPU | RSS, MB |\n", size)
+	fmt.Printf("| %s | `cat`: s | 1 CPU: CPU s | of `cat` | slope |", size)
+	fmt.Println(" all CPUs: s | of `cat` | of 1 CPU | RSS, MB |")
 	fmt.Println("|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 }
 
