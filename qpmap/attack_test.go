@@ -864,6 +864,31 @@ func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
 	return nil
 }
 
+// Requests of connections to the queue pair of multicast, which no connection has, teach nothing and change no answer.
+func TestRequestsToMulticast(t *testing.T) {
+	for _, gap := range []int{20, 130, 150, 260, 900} { // milliseconds
+		t.Run(fmt.Sprint(gap, " ms"), func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{})
+			c := live()
+			for i := range 20 * gap {
+				now := start.Add(time.Duration(i) * time.Millisecond)
+				p := c.request(uint32(i))
+				m.Observe(&p, 0, now)
+				p = c.ack(uint32(i))
+				m.Observe(&p, 0, now)
+				if i%gap == 0 {
+					p = packet(c.A, c.B, bth.RCSendOnly, 0xFFFFFF, 7)
+					m.Observe(&p, 0, now)
+				}
+			}
+			require.Equal(t, 2, m.Stats().Pairs)
+			pair, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
+			require.NoError(t, err)
+			require.Equal(t, c.a, pair.SrcQP)
+		})
+	}
+}
+
 // Real connections, with packets that the capture has lost, swapped and duplicated, are mixed with
 // those of a forger, and tables may be too small. For each real packet a Map names the true sender,
 // or none. No two of the connections use the same PSNs: if they did and the capture had lost the

@@ -26,8 +26,11 @@ func play(script []byte, each func(p *rocev2.Packet, now time.Time)) {
 		c := live()
 		c.a, c.b = 2+uint32(qps&3), 2+uint32(qps>>2&3)
 		c.psnA, c.psnB, c.commA, c.commB = psn<<14, psn<<13, uint32(qps>>4&3), uint32(qps>>6)
+		if qps&0x0F == 0x0F { // that of multicast
+			c.b = 0xFFFFFF
+		}
 		if what&0x40 != 0 { // many queue pairs
-			c.a, c.b = c.a+psn<<2, c.b+psn<<2
+			c.a, c.b = c.a+psn<<2, min(c.b+psn<<2, 0xFFFFFF)
 		}
 		if what&0x80 != 0 {
 			c = c.turned()

@@ -71,6 +71,7 @@ func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 		m.observeCM(o, k)
 	case op.Headers().Has(bth.HasDETH):
 		m.observeDatagram(o, k)
+	case k.DestQP() == multicastQP: // no connection has it
 	case response(op):
 		m.observeResponse(o, k)
 	default:
@@ -85,6 +86,9 @@ const entriesPerFlow = 8
 // minEntries is the number of these entries with few flows: the seed hardly ever decides which pairs
 // these have.
 const minEntries = 1 << 14
+
+// multicastQP is the queue pair of multicast datagrams.
+const multicastQP = 0xFFFFFF
 
 // managementQP is the higher of the two queue pairs, 0 and 1, that carry only
 // management datagrams.

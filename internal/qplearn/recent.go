@@ -38,8 +38,8 @@ type requests struct {
 }
 
 // manyQPs is the queue pair of an entry for several flows of a block, of which it is not known which ones they are. No
-// flow to be paired has it, as it is that of multicast.
-var manyQPs = octetsOf(0xFFFFFF)
+// request that is remembered has it, as it is that of multicast.
+var manyQPs = octetsOf(multicastQP)
 
 // A block is a hash of 48 bits: equal ones of different flows or PSNs are unlikely among millions.
 type block [3]uint16
@@ -102,7 +102,10 @@ func (r *recent) add(
 		var rival, many *requests // the oldest entry of the same block, and that of manyQPs
 		var of *[ways]requests
 		mostFree := 0
-		for _, set := range sets {
+		for n, set := range sets {
+			if n > 0 && set == sets[0] {
+				break // its entries count once
+			}
 			oldest, free := &set[0], 0
 			for i := range set {
 				w := &set[i]
@@ -135,7 +138,7 @@ func (r *recent) add(
 			}
 		}
 		switch {
-		case rivals >= ways && sets[0] != sets[1]: // one more would be of no use: see users
+		case rivals >= ways && sets[0] != sets[1]: // users can return at most ways queue pairs
 			switch {
 			case many != nil && !within(long, many.at, now):
 				victim = many

@@ -229,6 +229,22 @@ func TestRecentGrows(t *testing.T) {
 	}
 }
 
+// While there is one set only, its entries count once: it grows for the third flow of a block, and loses no request.
+func TestRecentGrowsFromOneSet(t *testing.T) {
+	r := newRecent(1<<10, 1, true)
+	require.Len(t, r.sets.All, 1)
+	add := func(k key, qp uint32) { r.add(r.hash(&k, bth.TransportRC, 0), qp, 0, 0, time.Second, 0) }
+	for i := range uint32(2) {
+		add(key{Domain: 1}, 10+i)
+		add(key{Domain: 2}, 20+i)
+	}
+	add(key{Domain: 1}, 12)
+	_, n, all := r.users(&key{Domain: 1}, 0, bth.TransportRC, 0, 0, time.Second)
+	require.Equal(t, []any{3, true}, []any{n, all})
+	_, n, all = r.users(&key{Domain: 2}, 0, bth.TransportRC, 0, 0, time.Second)
+	require.Equal(t, []any{2, true}, []any{n, all})
+}
+
 // It is never taken for known which flow used a PSN if more flows did than are remembered, also with many such PSNs.
 func TestManyFlowsOfPSNs(t *testing.T) {
 	const hosts, flows = 500, 12
