@@ -1,19 +1,23 @@
 package conform
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
 )
 
-// start implements [rig]. A command that still runs a second after stop is killed.
+// start implements [rig]. The function that it returns kills a command that still runs, with the programs that it has
+// started.
 func (r *networkRig) start(command []string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	c := newCommand(ctx, command)
-	if err := c.Start(); err != nil {
+	c, err := newCommand(ctx, command)
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
 		cancel()
 		return nil, err
 	}
@@ -26,7 +30,7 @@ func (r *networkRig) start(command []string) (stop func() error, err error) {
 			return c.explain(err)
 		default:
 			cancel()
-			<-ended
+			c.explain(<-ended) // the tester ended it
 			return nil
 		}
 	}, nil
@@ -36,44 +40,47 @@ func (r *networkRig) start(command []string) (stop func() error, err error) {
 func (r *networkRig) finish(command []string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), limit)
 	defer cancel()
-	c := newCommand(ctx, command)
-	err := c.Run()
+	c, err := newCommand(ctx, command)
+	if err != nil {
+		return err
+	}
+	err = c.explain(c.Run())
 	if ctx.Err() != nil {
 		return fmt.Errorf("it still ran after %v", limit)
 	}
-	return c.explain(err)
+	return err
 }
 
-// A command is a program of the operator, with the begin of its messages.
+// A command is a program of the operator. Its error output is a file, which a program that it leaves in the background
+// may keep open.
 type command struct {
 	*exec.Cmd
-	messages firstOctets
+	messages *os.File
 }
 
-func newCommand(ctx context.Context, args []string) *command {
-	c := &command{Cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
-	c.WaitDelay = time.Second
-	c.Stderr = &c.messages
-	return c
+// newCommand returns a command. explain closes its file.
+func newCommand(ctx context.Context, args []string) (*command, error) {
+	messages, err := os.CreateTemp("", "rocecn-conform-*")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(messages.Name())
+	c := &command{exec.CommandContext(ctx, args[0], args[1:]...), messages}
+	c.Stderr = messages
+	killAsGroup(c.Cmd)
+	return c, nil
 }
 
 // explain adds the first line of the messages to an error.
 func (c *command) explain(err error) error {
-	line, _, _ := strings.Cut(strings.TrimSpace(c.messages.String()), "\n")
+	defer c.messages.Close()
+	first := make([]byte, 256)
+	n, _ := c.messages.ReadAt(first, 0)
+	line, _, _ := strings.Cut(strings.TrimSpace(string(first[:n])), "\n")
 	if err == nil || line == "" {
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, line)
-}
-
-// firstOctets keeps the first octets that are written to it.
-type firstOctets struct{ bytes.Buffer }
-
-// Write implements [io.Writer].
-func (f *firstOctets) Write(b []byte) (int, error) {
-	const limit = 256
-	f.Buffer.Write(b[:min(len(b), limit-f.Len())])
-	return len(b), nil
 }
 
 // runStop runs the command that ends the congestion.
@@ -103,7 +110,10 @@ func (x *trial) whenEnabled(o outcome, reacts func() bool) outcome {
 		return unclear("%s; it is not known whether the device reacts when it is enabled: want device.enable", o.seen)
 	}
 	defer func() { x.keepError("device.disable", x.rig.finish(d.Disable, x.profile.Time.Case)) }()
-	if err := x.rig.finish(d.Enable, x.profile.Time.Case); err != nil {
+	begin := x.rig.now()
+	err := x.rig.finish(d.Enable, x.profile.Time.Case)
+	x.deadline = x.deadline.Add(x.rig.now().Sub(begin))
+	if err != nil {
 		return unclear("device.enable: %v", err)
 	}
 	for first := true; first || x.err == nil && x.hasTime(max(2*x.profile.Time.Settle, 500*time.Millisecond)); {

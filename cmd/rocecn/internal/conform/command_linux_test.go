@@ -74,6 +74,8 @@ func TestCommandStatus(t *testing.T) {
 		{"fails", "echo no such port >&2; echo more >&2; exit 3", "exit status 3: no such port"},
 		{"fails without a message", "exit 3", "exit status 3"},
 		{"ends well", "echo done >&2", ""},
+		{"leaves a program in the background", "sleep 5 & exit 0", ""},
+		{"fails and leaves a program in the background", "sleep 5 & echo busy >&2; exit 3", "exit status 3: busy"},
 		{"still runs", "exec sleep 100", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,17 +89,51 @@ func TestCommandStatus(t *testing.T) {
 			command := []string{"sh", "-c", c.script}
 			if c.name == "still runs" {
 				require.Equal(t, "it still ran after 10ms", message(r.finish(command, 10*time.Millisecond)))
-			} else {
-				require.Equal(t, c.want, message(r.finish(command, time.Minute)))
-			}
-			require.Eventually(t, func() bool { // it may not have ended yet
 				stop, err := r.start(command)
 				require.NoError(t, err)
-				time.Sleep(50 * time.Millisecond)
-				return message(stop()) == c.want
-			}, time.Minute, time.Millisecond)
+				require.NoError(t, stop())
+				return
+			}
+			require.Equal(t, c.want, message(r.finish(command, time.Minute)))
+			ended := filepath.Join(t.TempDir(), "ended")
+			command[2] = "trap 'echo >" + ended + "' EXIT\n" + c.script
+			run := func() string {
+				stop, err := r.start(command)
+				require.NoError(t, err)
+				require.Eventually(t, func() bool { return os.Remove(ended) == nil }, time.Minute, time.Millisecond)
+				time.Sleep(50 * time.Millisecond) // for the end of the shell
+				return message(stop())
+			}
+			if c.want == "" {
+				require.Empty(t, run())
+			} else {
+				require.Eventually(t, func() bool { return run() == c.want }, time.Minute, time.Millisecond)
+			}
 		})
 	}
+}
+
+// A command that still runs is killed with the programs that it has started.
+func TestCommandGroup(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	r := &networkRig{ctx: t.Context()}
+	stop, err := r.start([]string{"sh", "-c", "sleep 100 & echo $! >" + file + "; wait"})
+	require.NoError(t, err)
+	var pid int
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(file)
+		_, err := fmt.Sscan(string(text), &pid)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, stop())
+	require.Eventually(t, func() bool { // it may be a zombie until its parent has waited for it
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(text), ") Z ")
+	}, time.Minute, time.Millisecond)
+}
+
+// A congestion command that fails after its start makes the case inconclusive.
+func TestFailingStart(t *testing.T) {
 	p := &profile{}
 	p.Congestion = congestion{By: "command", Start: []string{"false"}, Rate: 1e6, For: 50 * time.Millisecond}
 	s := subjectOf("border")

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -34,37 +35,57 @@ func withKeys(profile, supports, keys string) string {
 // A device that is off passes only if it reacts to the same packets once it is enabled.
 func TestOff(t *testing.T) {
 	const commands = "enable = [\"enable\"]\ndisable = [\"disable\"]\n"
+	noEnable := strings.ReplaceAll(commands, `["enable"]`, `["true"]`)
 	for _, c := range []struct {
 		name, keys string
-		lost       bool // all packets of the device
+		isLost     func(r *memoryRig) bool // reports whether a packet of the device is lost
+		slow       time.Duration           // that each command takes
 		want       verdict
 		seen       string
 	}{
-		{"reacts when enabled", commands, false, pass, "and a reaction after device.enable"},
-		{"is not enabled", strings.ReplaceAll(commands, `["enable"]`, `["true"]`), false, inconclusive,
+		{"reacts when enabled", commands, nil, 0, pass, "and a reaction after device.enable"},
+		{"is not enabled", noEnable, nil, 0, inconclusive, "but also no reaction after device.enable"},
+		{"is not enabled and a packet is lost", noEnable, firstAfterCommand(), 0, inconclusive,
 			"but also no reaction after device.enable"},
-		{"no commands", "", false, inconclusive, "want device.enable"},
-		{"wrong command", strings.ReplaceAll(commands, `["enable"]`, `["x"]`), false, inconclusive, "device.enable: "},
-		{"device.disable fails", strings.ReplaceAll(commands, `["disable"]`, `["x"]`), false, inconclusive,
+		{"device.enable ends all traffic", noEnable, func(r *memoryRig) bool { return r.commands > 0 }, 0,
+			inconclusive, ""},
+		{"device.enable takes most of time.case", commands, nil, 4900 * time.Millisecond, pass,
+			"and a reaction after device.enable"},
+		{"no commands", "", nil, 0, inconclusive, "want device.enable"},
+		{"wrong command", strings.ReplaceAll(commands, `["enable"]`, `["x"]`), nil, 0, inconclusive,
+			"device.enable: "},
+		{"device.disable fails", strings.ReplaceAll(commands, `["disable"]`, `["x"]`), nil, 0, inconclusive,
 			"device.disable: "},
-		{"is dead", commands, true, inconclusive, ""},
+		{"is dead", commands, func(*memoryRig) bool { return true }, 0, inconclusive, ""},
 	} {
 		for _, off := range offCases {
 			t.Run(c.name+"/"+off.role, func(t *testing.T) {
 				s := subjectOf(off.role)
 				config := strings.Replace(s.config, "enabled = true", "enabled = false", 1)
-				f := &fault{out: func(_ *memoryRig, port int, frame []byte) []arrival {
-					if c.lost {
+				f := &fault{out: func(r *memoryRig, port int, frame []byte) []arrival {
+					if c.isLost != nil && c.isLost(r) {
 						return nil
 					}
 					return []arrival{{port: port, frame: frame}}
 				}}
 				profile := strings.Replace(s.profile, `case = "10s"`, `case = "5s"`, 1)
-				r := inMemory(t, withKeys(profile, off.supports, c.keys), s.model(t, config), f, off.id)[off.id]
-				require.Equal(t, c.want, r.Verdict, r.Seen)
-				require.Contains(t, r.Seen, c.seen)
+				rig := &memoryRig{device: s.model(t, config), fault: f, commandTime: c.slow}
+				runWithRig(t, withKeys(profile, off.supports, c.keys), rig, []string{off.id}, func(r result) {
+					require.Equal(t, c.want, r.Verdict, r.Seen)
+					require.Contains(t, r.Seen, c.seen)
+				})
 			})
 		}
+	}
+}
+
+// firstAfterCommand returns a function that reports whether a packet is the first one after a command of its rig.
+func firstAfterCommand() func(r *memoryRig) bool {
+	lost := map[*memoryRig]bool{}
+	return func(r *memoryRig) bool {
+		isFirst := r.commands > 0 && !lost[r]
+		lost[r] = lost[r] || isFirst
+		return isFirst
 	}
 }
 
@@ -175,15 +196,76 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// A goroutine that wakes up late is noticed.
+// A failure that only the absence of packets proves is inconclusive if the machine of the tester is busy.
+func TestBusyAbsence(t *testing.T) {
+	i := slices.IndexFunc(plantedFaults(), func(f planted) bool { return f.name == "stops without a resume" })
+	f := plantedFaults()[i]
+	s := subjectOf("switch")
+	rig := &memoryRig{device: s.model(t, s.config), fault: &fault{in: f.in, out: f.out}, busy: time.Second}
+	runWithRig(t, s.profile, rig, []string{"X14.1"}, func(r result) {
+		require.Equal(t, inconclusive, r.Verdict, r.Seen)
+		require.Contains(t, r.Seen, "none after a stop of queue pair")
+		require.NotEmpty(t, r.about)
+	})
+}
+
+// A goroutine that wakes up late is noticed, also while it still sleeps.
 func TestLateness(t *testing.T) {
-	var l lateness
+	ctx, cancel := context.WithCancel(t.Context())
 	begin := time.Unix(1_800_000_000, 0)
-	l.list = []delay{{begin.Add(time.Second), 70 * time.Millisecond},
-		{begin.Add(2 * time.Second), 30 * time.Millisecond}}
+	clock := begin
+	var delays []time.Duration
+	for _, ms := range []time.Duration{0, 70, 2, 30, 0} {
+		delays = append(delays, ms*time.Millisecond)
+	}
+	var l lateness
+	l.now = func() time.Time { return clock }
+	l.sleep = func(d time.Duration) {
+		by := delays[0]
+		delays = delays[1:]
+		clock = clock.Add(by / 2)
+		if by == 70*time.Millisecond {
+			require.Equal(t, by/2-d, l.since(clock), "in progress")
+		}
+		clock = clock.Add(by - by/2 + d)
+		if len(delays) == 0 {
+			cancel()
+		}
+	}
+	l.measure(ctx)
 	require.Equal(t, 70*time.Millisecond, l.since(begin))
-	require.Equal(t, 30*time.Millisecond, l.since(begin.Add(time.Second)))
-	require.Zero(t, l.since(begin.Add(3*time.Second)))
+	require.Equal(t, 70*time.Millisecond, l.since(begin.Add(71*time.Millisecond)))
+	require.Equal(t, 30*time.Millisecond, l.since(begin.Add(72*time.Millisecond)))
+	require.Zero(t, l.since(clock))
+	clock = clock.Add(time.Second) // without another sleep
+	require.Equal(t, time.Second, l.since(clock))
+}
+
+// A late measurement without time for another one is inconclusive.
+func TestLateAtEnd(t *testing.T) {
+	x := (&suite{ctx: t.Context(), profile: &profile{}, rig: &memoryRig{busy: time.Second}}).newTrial(&testCase{}, 0)
+	count := 0
+	x.repeatLate(time.Millisecond, func() { count++ })
+	require.EqualError(t, x.err, "time: the tester's machine is busy: a program ran 1s late in each of 1 measurements")
+	require.Equal(t, 1, count)
+}
+
+// An interval of the device in which the tester sends too few packets passes no case.
+func TestPaceNeedsPackets(t *testing.T) {
+	for _, c := range []struct{ role, id, interval string }{
+		{"receiver", "B01.1", "5ms"}, {"switch", "F37.1", "20ms"}, {"proxy", "P38.1", "20ms"},
+		{"ingress", "W38.1", "20ms"},
+	} {
+		t.Run(c.role, func(t *testing.T) {
+			s := subjectOf(c.role)
+			text := `per_flow = "` + c.interval + `"`
+			require.Contains(t, s.profile, text)
+			profile := strings.Replace(s.profile, text, `per_flow = "10us"`, 1)
+			r := inMemory(t, profile, s.model(t, s.config), nil, c.id)[c.id]
+			require.Equal(t, inconclusive, r.Verdict, r.Seen)
+			require.Contains(t, r.Seen, "raise congestion.rate")
+		})
+	}
 }
 
 // Characters that a terminal may interpret are escaped in JSON.

@@ -546,6 +546,8 @@ func plantedFaults() []planted {
 				return insertHeader(p.ip, protocolHopByHop, []byte{protocolUDP, 0, 1, 4, 0, 0, 0, 0})
 			})},
 		{subject: "receiver", name: "no interval", caught: "B01.1", config: []string{`interval = "5ms"`, ""}},
+		{subject: "receiver", name: "no interval of 1 ms", caught: "B01.1", config: []string{`interval = "5ms"`, ""},
+			profile: []string{`per_flow = "5ms"`, `per_flow = "1ms"`}},
 		{subject: "receiver", name: "one interval for all queue pairs", caught: "B01.1",
 			out: keepOneInterval(kindCNP)},
 		{subject: "receiver", name: "answers CNPs", caught: "B05.1", in: answersCNPs},
@@ -1256,7 +1258,7 @@ func TestPlantedFaults(t *testing.T) {
 	rows := make([]string, len(all))
 	t.Run("faults", func(t *testing.T) {
 		for i, f := range all {
-			require.False(t, names[f.subject+f.name], "%s: the name stands twice", f.name)
+			require.False(t, names[f.subject+f.name], "%s: duplicate name", f.name)
 			names[f.subject+f.name] = true
 			t.Run(f.subject+"/"+strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
 				t.Parallel()

@@ -409,13 +409,14 @@ func fcnPace(x *trial) outcome {
 	x.settle()
 	x.received = nil
 	begin := x.rig.now()
-	for x.rig.now().Sub(begin) < x.profile.Time.Settle && !x.isOver() {
+	sent := 0
+	for ; x.rig.now().Sub(begin) < x.profile.Time.Settle && !x.isOver(); sent++ {
 		x.transmit(x.portOf("control"), m.appendIP())
-		x.wait(500*time.Microsecond, func() bool { return false })
+		x.wait(x.messageGap(), func() bool { return false })
 	}
 	flooded := x.rig.now().Sub(begin)
 	x.settle()
-	return x.checkPace(kindCNP, all, flooded)
+	return x.checkPace(kindCNP, all, flooded, sent)
 }
 
 // ingressOff sends FCNs with many labels to a device that must be off.

@@ -50,9 +50,8 @@ func proxyCases() []testCase {
 				if x.profile.Device.Limits.PerFlow == 0 {
 					return inapplicable("device.limits has no per_flow")
 				}
-				return floodMessages(x, func(all []*stream, d time.Duration) outcome {
-					return x.checkPace(kindCNP, all,
-						d)
+				return floodMessages(x, func(all []*stream, d time.Duration, sent int) outcome {
+					return x.checkPace(kindCNP, all, d, sent/2)
 				})
 			}},
 		{"P39.1", should, "PROXY 6", "the rate of all CNPs is limited, also if messages flood", v6, nil,
@@ -61,7 +60,7 @@ func proxyCases() []testCase {
 				if rate == 0 {
 					return inapplicable("device.limits has no total")
 				}
-				return floodMessages(x, func(all []*stream, d time.Duration) outcome {
+				return floodMessages(x, func(all []*stream, d time.Duration, _ int) outcome {
 					count := float64(len(x.about(kindCNP, all)))
 					if allowed := rate*(d.Seconds()+1) + 1; count > allowed {
 						return failed(nil, fmt.Sprintf("at most %.0f in %v", allowed, d), "%.0f", count)
@@ -369,7 +368,7 @@ func eachLevel(x *trial) outcome {
 }
 
 // floodMessages sends messages about two flows in quick succession, and judges the CNPs.
-func floodMessages(x *trial, judge func(all []*stream, d time.Duration) outcome) outcome {
+func floodMessages(x *trial, judge func(all []*stream, d time.Duration, sent int) outcome) outcome {
 	all := x.connections(true, 2)
 	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
 		return errNoNotifier
@@ -382,12 +381,22 @@ func floodMessages(x *trial, judge func(all []*stream, d time.Duration) outcome)
 	x.settle()
 	x.received = nil
 	begin := x.rig.now()
-	for i := 0; x.rig.now().Sub(begin) < x.profile.Time.Settle && !x.isOver(); i++ {
-		x.complain(x.message(all[i%2]), 500*time.Microsecond, func() bool { return false })
+	sent := 0
+	for ; x.rig.now().Sub(begin) < x.profile.Time.Settle && !x.isOver(); sent++ {
+		x.complain(x.message(all[sent%2]), x.messageGap(), func() bool { return false })
 	}
 	flooded := x.rig.now().Sub(begin)
 	x.settle()
-	return judge(all, flooded)
+	return judge(all, flooded, sent)
+}
+
+// messageGap is the time between two messages of a flood: several are sent in an interval of the device.
+func (x *trial) messageGap() time.Duration {
+	gap := 500 * time.Microsecond
+	if interval := x.profile.Device.Limits.PerFlow; interval > 0 {
+		gap = min(gap, interval/10)
+	}
+	return gap
 }
 
 func proxyOff(x *trial) outcome {

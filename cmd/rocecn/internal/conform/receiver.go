@@ -212,10 +212,13 @@ func cnpPace(x *trial) outcome {
 		return inapplicable("hosts and device.addresses have no IPv6 address")
 	}
 	begin := x.rig.now()
-	const packets = 20 // of each flow in an interval
-	rate := min(packets*float64(len(all)*8*350)/interval.Seconds(), 50e6)
-	x.offer(all, max(rate, dataRate), min(max(40*interval, 100*time.Millisecond), x.profile.Time.Case/2), nil)
+	const packets, payload = 20, 64 // packets of each flow in an interval
+	for _, s := range all {
+		s.payload = s.payload[:payload]
+	}
+	rate := min(packets*float64(len(all)*8*(payload+90))/interval.Seconds(), 50e6)
+	x.offer(all, max(rate, dataRate), min(max(40*interval, 400*time.Millisecond), x.profile.Time.Case/2), nil)
 	time := x.rig.now().Sub(begin)
 	x.settle()
-	return x.checkPace(kindCNP, all, time)
+	return x.checkPace(kindCNP, all, time, fewest(all))
 }

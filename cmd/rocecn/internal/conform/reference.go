@@ -63,7 +63,7 @@ settle = "1s"                                       # time to wait for the last 
 const (
 	referenceLimits = `
 # [device.limits]                                   # as configured; absent: cases about limits do not apply
-# per_flow = "1ms"
+# per_flow = "10ms"                                 # congestion.rate has to be several packets of each flow in it
 # total = 1000                                      # notifications a second
 # idle = "3s"                                       # of an ingress PE: time after which a silent flow is forgotten
 `

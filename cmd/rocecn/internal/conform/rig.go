@@ -50,7 +50,7 @@ type networkRig struct {
 
 // openNetwork opens the interfaces of the profile, and fills in their hardware addresses.
 func openNetwork(ctx context.Context, p *profile) (_ rig, err error) {
-	r := &networkRig{ctx: ctx}
+	r := &networkRig{ctx: ctx, lateness: lateness{now: time.Now, sleep: time.Sleep}}
 	defer func() {
 		if err != nil {
 			r.close()

@@ -400,7 +400,7 @@ func keepsWhenOff(x *trial) outcome {
 		return *o
 	}
 	return x.whenEnabled(x.keepsRate(f, m, rates[f]),
-		func() bool { return x.rateAfter(f, m, rates[f]) <= slowed*rates[f] })
+		func() bool { return x.rateAfter(f, m, rates[f]) <= slowed*rates[f] && x.goesOn(f) })
 }
 
 // sparesOthers is the body of a case about a notice that must change no flow but its own.
@@ -637,7 +637,9 @@ func (x *trial) keepsFlowing(make maker, change func(m *notice)) (f ownFlow, m *
 // flowsWhenOff: a stop does not stop the flow of a device that is off.
 func flowsWhenOff(x *trial) outcome {
 	f, m, o := x.keepsFlowing(stopOf, nil)
-	return x.whenEnabled(o, func() bool { return x.gapAfter(f, m, 200*time.Millisecond) >= stopTime/2 })
+	return x.whenEnabled(o, func() bool {
+		return x.gapAfter(f, m, 200*time.Millisecond) >= stopTime/2 && x.goesOn(f)
+	})
 }
 
 // lasts: a stop of a third of the usual time gives a shorter gap.
