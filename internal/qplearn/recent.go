@@ -110,19 +110,21 @@ func (r *recent) add(
 			for i := range set {
 				w := &set[i]
 				if w.psns != 0 && w.block == q.block {
-					if w.qp == q.qp {
+					switch {
+					case w.qp == q.qp:
 						neighbour = neighbour || w.psns&^q.psns != 0 && within(long, w.at, now)
 						if within(join, w.at, now) {
 							w.at = now
 							w.psns |= q.psns
 							return neighbour
 						}
-					}
-					switch rivals++; {
 					case w.qp == manyQPs:
+						rivals++
 						many = w
-					case rival == nil || uint32(now-w.at) > uint32(now-rival.at):
-						rival = w
+					default:
+						if rivals++; rival == nil || uint32(now-w.at) > uint32(now-rival.at) {
+							rival = w
+						}
 					}
 				}
 				if w.psns == 0 {

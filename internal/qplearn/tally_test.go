@@ -265,6 +265,22 @@ func TestManyFlowsOfPSNs(t *testing.T) {
 	}
 }
 
+// A flow that retransmits requests for a long time is not taken for several flows.
+func TestRetransmissionsAreOfOneFlow(t *testing.T) {
+	for seed := range uint64(50) {
+		r, k := newRecent(1<<24, seed+1, true), key{QP: 17}
+		for host := range uint32(200) { // so that there are several sets
+			other := key{Domain: host + 1}
+			r.add(r.hash(&other, bth.TransportRC, 0), 5, 0, 0, time.Second, time.Second)
+		}
+		for now := range int32(6) {
+			r.add(r.hash(&k, bth.TransportRC, 0), k.QP, 3, 100*now, time.Second, 10*time.Millisecond)
+			users, n, all := r.users(&k, 3, bth.TransportRC, 0, 100*now, time.Second)
+			require.Equal(t, []any{[ways]uint32{17}, 1, true}, []any{users, n, all}, "seed %d, time %d", seed, now)
+		}
+	}
+}
+
 // In a full set the request of longest ago makes room.
 func TestOldestRequestGoes(t *testing.T) {
 	r, k := newRecent(ways, 1, false), key{QP: 17}
