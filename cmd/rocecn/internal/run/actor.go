@@ -32,6 +32,7 @@ type actor struct {
 
 	devicePairs   *atomic.Pointer[roles.Device] // queue pairs of the RDMA devices; replaced at each start
 	receivedPairs *roles.Device                 // value of devicePairs that the role has
+	pairsOrigin   string                        // device of receivedPairs, as the key rdma names it
 
 	frames   int
 	now      time.Time   // time on this host

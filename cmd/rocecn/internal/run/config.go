@@ -319,9 +319,12 @@ func (f *file) checkRole(r *roles.Instance) error {
 	if err := checkMissingKeys(r); err != nil {
 		return err
 	}
-	if c, ok := r.Config.(*roles.SwitchConfig); ok && c.FCN == "any" && !f.deliversAllTunnels(a) {
-		return config.Wrong("fcn", "any: no source delivers every tunnel packet, such as ESP: want one of type qdisc, "+
-			"or of type packet without filter")
+	if c, ok := r.Config.(*roles.SwitchConfig); ok && c.FCN == "any" {
+		if !f.canDeliverAllTunnels(a) {
+			return config.Wrong("fcn", "any: no source delivers every tunnel packet, such as ESP: want one of type "+
+				"qdisc, or of type packet without filter")
+		}
+		f.requestAllTunnels(a)
 	}
 	if c, ok := r.Config.(*roles.IngressConfig); ok && c.Learns() && !f.showsTunnels(a) {
 		return config.Wrong("observe", "no source of packets that leave in tunnels: want one of type packet without "+
@@ -366,21 +369,27 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 	})
 }
 
-// deliversAllTunnels reports whether a source of a role delivers tunnel packets of every kind. It makes sources of type
-// qdisc deliver them.
-func (f *file) deliversAllTunnels(a *roles.Agent) (ok bool) {
-	for _, name := range a.Sources {
+// canDeliverAllTunnels reports whether a source of a role can deliver tunnel packets of every kind.
+func (f *file) canDeliverAllTunnels(a *roles.Agent) bool {
+	return slices.ContainsFunc(a.Sources, func(name string) bool {
 		switch s := f.sources[name].source.(type) {
-		case *qdiscSource:
-			s.all, ok = true, true
 		case *packetSource:
-			ok = ok || s.Filter == ""
+			return s.Filter == ""
 		case *udpSource, *icmpSource, *bmpSource:
-		default: // rules or samples choose them
-			ok = true
+			return false
+		}
+		return true // a queue; or rules or samples choose them
+	})
+}
+
+// requestAllTunnels makes the sources of type qdisc of a role deliver tunnel packets of every kind, to all roles that
+// use these sources.
+func (f *file) requestAllTunnels(a *roles.Agent) {
+	for _, name := range a.Sources {
+		if s, ok := f.sources[name].source.(*qdiscSource); ok {
+			s.all = true
 		}
 	}
-	return ok
 }
 
 // limitKeys are the keys that limit the packets of a role.

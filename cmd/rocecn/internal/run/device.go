@@ -133,10 +133,12 @@ func (s *server) startDevices(ctx context.Context) {
 	p := &devicePoller{log: s.log}
 	for _, a := range s.actors {
 		a.devicePairs = new(atomic.Pointer[roles.Device]) // a poller that was stopped may still write to the old one
-		if !a.usesDevice() {
-			a.receivedPairs = nil // forget the pairs of an earlier device
-		} else {
-			p.users = append(p.users, deviceUser{a.instance.Agent.RDMA, a.devicePairs})
+		device := a.instance.Agent.RDMA
+		if origin := cmp.Or(device, anyDevice); !a.usesDevice() || origin != a.pairsOrigin {
+			a.receivedPairs, a.pairsOrigin = nil, origin // forget the pairs of an earlier device
+		}
+		if a.usesDevice() {
+			p.users = append(p.users, deviceUser{device, a.devicePairs})
 		}
 		a.devicePairs.Store(a.receivedPairs)
 		if r, ok := a.Role.(roles.DeviceUser); ok { // may be a new role

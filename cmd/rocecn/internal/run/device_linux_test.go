@@ -86,6 +86,37 @@ func TestDeviceByDefault(t *testing.T) {
 	}
 }
 
+// A reload that names another device forgets the queue pairs of the previous one; any other reload keeps them.
+func TestDeviceChanged(t *testing.T) {
+	for _, c := range []struct {
+		name, before, after string
+		want                int
+	}{
+		{"same", "mlx5_0", "mlx5_0", 1},
+		{"another", "mlx5_0", "mlx5_1", 0},
+		{"any after one", "mlx5_0", "any", 0},
+		{"the default is any", "", "any", 1},
+		{"none", "mlx5_0", "none", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			setDevices(t)
+			s := prepared(t, deviceSource+"[role.receiver]\nenabled = true\nsources = [\"in\"]\nsink = \"out\"\n"+
+				"self = [\"2001:db8:2::b\"]\nlearn = true\n")
+			ended, cancel := context.WithCancel(t.Context())
+			cancel() // nothing is polled
+			a := s.actors[0]
+			a.instance.Agent.RDMA = c.before
+			s.startDevices(ended)
+			a.devicePairs.Store(roles.NewDevice([]roles.DevicePair{{QP: 17, RemoteQP: 34}}, nil))
+			a.receiveDevicePairs()
+			require.Equal(t, 1, a.Role.(roles.Sized).Sizes().Pairs)
+			a.instance.Agent.RDMA = c.after
+			s.startDevices(ended)
+			require.Equal(t, c.want, a.Role.(roles.Sized).Sizes().Pairs)
+		})
+	}
+}
+
 // Check names the origin of queue pairs, and the queue pairs that cannot be learned.
 func TestPairsSummary(t *testing.T) {
 	const lockstep = "that send the same PSNs at the same time"

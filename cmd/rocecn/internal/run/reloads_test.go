@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,16 +189,22 @@ func TestWorkersAlive(t *testing.T) {
 func TestWatchdogStops(t *testing.T) {
 	s := quietServer(nil)
 	s.notify.watchdog = time.Hour
-	before := runtime.NumGoroutine()
+	countFeeding := func() int {
+		stacks := make([]byte, 1<<22)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return strings.Count(string(stacks), "created by github.com/rocecn/rocecn/cmd/rocecn/internal/run."+
+			"(*server).keepWatchdogFed ")
+	}
+	before := countFeeding()
 	stops := []func(){}
 	for range 50 {
 		stops = append(stops, s.keepWatchdogFed())
 	}
-	require.GreaterOrEqual(t, runtime.NumGoroutine(), before+40)
+	require.Equal(t, before+50, countFeeding())
 	for _, stop := range stops {
 		stop()
 	}
-	wiretest.Await(t, "the end of the goroutines", func() bool { return runtime.NumGoroutine() < before+10 })
+	wiretest.Await(t, "the end of the goroutines", func() bool { return countFeeding() <= before })
 }
 
 // A lostSource has lost some packets.

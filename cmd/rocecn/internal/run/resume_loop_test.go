@@ -35,12 +35,13 @@ type loop struct {
 
 // A loopFlow is a flow of a loop.
 type loopFlow struct {
-	id               reaction.FlowID
-	begun, inFlight  int   // messages
-	left             []int // packets of each message
-	next, stop, told time.Duration
-	counted          time.Duration
-	octets           uint64
+	id              reaction.FlowID
+	begun, inFlight int   // messages
+	left            []int // packets of each message
+	next, stop      time.Duration
+	notifiedAt      time.Duration
+	counted         time.Duration
+	octets          uint64
 }
 
 // An event happens at a time of the model.
@@ -129,8 +130,8 @@ func (l *loop) arrive(f *loopFlow, message int, now time.Duration) {
 		return
 	}
 	l.free = max(l.free, now) + sendTime(loopPort)
-	if l.stops && depth >= 10_000 && now-f.told >= 50*time.Millisecond {
-		f.told = now
+	if l.stops && depth >= 10_000 && now-f.notifiedAt >= 50*time.Millisecond {
+		f.notifiedAt = now
 		l.schedule(now+time.Duration(l.rand.Int64N(int64(l.news))), true, func(now time.Duration) {
 			l.resume.setOrder(reaction.Order{Flow: f.id, Rate: loopLine, Stop: loopPause}, wall(now))
 			f.stop = now + loopPause
@@ -145,8 +146,8 @@ func (l *loop) arrive(f *loopFlow, message int, now time.Duration) {
 	})
 }
 
-// runLoop runs the load to its end. The host does not run for a quarter of a second on average, halts times in a
-// second.
+// runLoop runs the load to its end. The host halts for 250 ms on average, and then runs for a second / halts on average;
+// with 0 it always runs.
 func runLoop(seed uint64, halts float64, news time.Duration) *loop {
 	l := &loop{stops: news > 0, news: news, rand: rand.New(rand.NewPCG(seed, 1)), resume: newResumer(loopLine)}
 	pick := rand.New(rand.NewPCG(seed, 2))
@@ -158,7 +159,7 @@ func runLoop(seed uint64, halts float64, news time.Duration) *loop {
 	for i := range l.flows {
 		f := &l.flows[i]
 		f.id = reaction.FlowID{Dst: netip.MustParseAddr("2001:db8::2"), DestQP: uint32(17 + i)}
-		f.told = -time.Second
+		f.notifiedAt = -time.Second
 		l.beginMessages(f, 0)
 	}
 	for len(l.queue) > 0 {
@@ -175,13 +176,13 @@ func TestResumeInLoop(t *testing.T) {
 	const packets = 4 * loopMessages * 2
 	for _, c := range []struct {
 		name  string
-		halts float64
+		halts float64 // in a second of the time in which the host runs
 		news  time.Duration
 	}{
 		{"a host that always runs", 0, 60 * time.Millisecond},
-		{"two halts a second", 2, 60 * time.Millisecond},
-		{"five halts a second", 5, 60 * time.Millisecond},
-		{"five halts a second and late news", 5, 300 * time.Millisecond},
+		{"a host that halts for a third of the time", 2, 60 * time.Millisecond},
+		{"a host that halts for 5/9 of the time", 5, 60 * time.Millisecond},
+		{"the same and late news", 5, 300 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(6) {

@@ -267,32 +267,43 @@ func (b *borderState) sortedDrops() (all []borderDrops) {
 	return all
 }
 
-// keyBefore matches a key with the separator after it, in JSON and TOML: quoted, or the bare word seed. textValue
-// matches a value, of any notation.
+// configString matches a string in JSON or TOML. configToken matches it, a comment, a word or a single character.
+// configValue matches the space before a value, and a value of any notation.
+const configString = `"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'`
+
 var (
-	keyBefore = regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\bseed\b)\s*[=:]\s*`)
-	textValue = regexp.MustCompile(`(?s)^(?:"""(?:[^\\]|\\.)*?"{3,5}|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` +
-		`[^\s,}\]#]+)`)
+	configToken = regexp.MustCompile(`(?s)^(?:` + configString + `|#[^\n]*|[\w-]+|\s+|.)`)
+	configValue = regexp.MustCompile(`(?s)^(\s*)(?:` + configString + `|[^\s,}\]#]+)`)
 )
 
 // hideSeeds returns the text of a configuration without the values of its seeds, which are secret: they determine the
-// flow labels of Fast CNPs, and the hashes of tables. The letters of a quoted key may be escaped.
+// flow labels of Fast CNPs, and the hashes of tables.
 func hideSeeds(config string) string {
 	var b strings.Builder
-	for {
-		at := keyBefore.FindStringSubmatchIndex(config)
-		if at == nil {
-			return b.String() + config
+	var last string // token, except space
+	for config != "" {
+		token := configToken.FindString(config)
+		config = config[len(token):]
+		b.WriteString(token)
+		if strings.TrimSpace(token) == "" {
+			continue
 		}
-		key := config[at[2]:at[3]]
-		if name, err := strconv.Unquote(key); err == nil {
-			key = name
+		if (token == "=" || token == ":") && isSeedKey(last) {
+			if value := configValue.FindStringSubmatch(config); value != nil {
+				config = config[len(value[0]):]
+				b.WriteString(value[1] + `"(hidden)"`)
+			}
 		}
-		b.WriteString(config[:at[1]])
-		config = config[at[1]:]
-		if value := textValue.FindString(config); value != "" && strings.Trim(key, "'") == "seed" {
-			b.WriteString(`"(hidden)"`)
-			config = config[len(value):]
-		}
+		last = token
 	}
+	return b.String()
+}
+
+// isSeedKey reports whether a token is the key seed, which may be quoted. In double quotes its letters may be escaped.
+func isSeedKey(token string) bool {
+	if strings.HasPrefix(token, `"`) {
+		name, err := strconv.Unquote(token)
+		return err == nil && name == "seed"
+	}
+	return token == "seed" || token == "'seed'"
 }

@@ -155,6 +155,17 @@ func TestHideSeeds(t *testing.T) {
 		{"literal key is not escaped", `'s\u0065ed' = 5`, `'s\u0065ed' = 5`},
 		{"value of another key", `"x" = "seed"`, `"x" = "seed"`},
 		{"after a text with quotes", `x = "a \" b", "seed" = 5`, `x = "a \" b", "seed" = "(hidden)"`},
+		{"between quotes of two texts", `x = "a", y = "b", "seed" = 5`, `x = "a", y = "b", "seed" = "(hidden)"`},
+		{"seed between texts that end in separators", `x = "a:", seed = 5, y = "=b"`,
+			`x = "a:", seed = "(hidden)", y = "=b"`},
+		{"seed with a quoted stretch", `seed = 'a"b=', x = 'c"d'`, `seed = "(hidden)", x = 'c"d'`},
+		{"text before a seed before a separator", "x = 'a\"'\nseed = 5 # \": y\nz = 6",
+			"x = 'a\"'\nseed = \"(hidden)\" # \": y\nz = 6"},
+		{"quote in a comment", "# a \"\nseed = 5\n# \" = 1", "# a \"\nseed = \"(hidden)\"\n# \" = 1"},
+		{"text of lines before a seed", "x = \"\"\"a \"b\nc\"\"\"\nseed = 5\ny = \":\"",
+			"x = \"\"\"a \"b\nc\"\"\"\nseed = \"(hidden)\"\ny = \":\""},
+		{"separator after a seed in a text", `x = "seed = 5", y = "seed: 6"`, `x = "seed = 5", y = "seed: 6"`},
+		{"literal lines with quotes at the end", "seed = '''a'''''\nx = 1", "seed = \"(hidden)\"\nx = 1"},
 		{"none", "self = [\"192.0.2.1\"]", "self = [\"192.0.2.1\"]"},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, hideSeeds(c.config)) })

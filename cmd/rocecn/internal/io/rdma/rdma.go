@@ -27,15 +27,16 @@ type Pair struct {
 
 // A Reader reads the connected queue pairs of all devices again and again. It runs the program rdma once for each read,
 // and a second time, for the addresses of the connection manager, in the first reads after the queue pairs have
-// changed. The zero Reader is ready for use.
+// changed, and in each 60th read after that. The zero Reader is ready for use.
 type Reader struct {
-	pairs []Pair // of the last read
+	pairs []Pair // of the last read of addresses
 	same  int    // number of reads since the queue pairs changed
 }
 
 // addressReads is the number of reads after a change in which the Reader reads addresses: a connection of the manager
-// may be complete later than its queue pair.
-const addressReads = 3
+// may be complete later than its queue pair. It reads them again in each addressPeriod-th read, because a new connection
+// to another peer may have the numbers of an old one.
+const addressReads, addressPeriod = 3, 60
 
 // Pairs returns the queue pairs. The caller must not change the slice.
 func (r *Reader) Pairs(ctx context.Context) (all []Pair, err error) {
@@ -55,7 +56,8 @@ func (r *Reader) Pairs(ctx context.Context) (all []Pair, err error) {
 	if !slices.EqualFunc(all, r.pairs, withoutAddress) {
 		r.same = 0
 	}
-	if r.same >= addressReads {
+	r.same++
+	if r.same > addressReads && r.same%addressPeriod != 0 {
 		return r.pairs, nil
 	}
 	ids, err := runShow(ctx, "cm_id")
@@ -64,7 +66,6 @@ func (r *Reader) Pairs(ctx context.Context) (all []Pair, err error) {
 	}
 	setAddresses(all, ids)
 	r.pairs = all
-	r.same++
 	return all, nil
 }
 

@@ -125,6 +125,29 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// Addresses are read again in each 60th read: a connection to another peer may have got the numbers of an earlier one.
+func TestReaderOfReusedNumbers(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	connect := func(remote string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte("#!/bin/sh\n"+
+			"case $3 in qp) echo link rxe0/1 lqpn 45 rqpn 81 type RC state RTS ;; "+
+			"*) echo link rxe0/1 lqpn 45 state CONNECT dst-addr "+remote+":1 ;; esac\n"), 0o755))
+	}
+	var r Reader
+	read := func() netip.Addr { return wiretest.Must(r.Pairs(t.Context()))(t)[0].Remote }
+	connect("fd02::1")
+	for range 3 {
+		require.Equal(t, netip.MustParseAddr("fd02::1"), read())
+	}
+	connect("fd02::2")
+	for range 56 {
+		require.Equal(t, netip.MustParseAddr("fd02::1"), read())
+	}
+	require.Equal(t, netip.MustParseAddr("fd02::2"), read())
+	require.Equal(t, netip.MustParseAddr("fd02::2"), read())
+}
+
 func TestParseQueuePairs(t *testing.T) {
 	text := read(t, "qp.txt") + `
 link mlx5_4/1 lqpn 262 rqpn 300 type RC state RTS rq-psn 1 sq-psn 1 pid 41 comm a lqpn 9 x 
