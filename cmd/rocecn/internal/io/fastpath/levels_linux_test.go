@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -153,6 +154,9 @@ func TestAnswererProbe(t *testing.T) {
 				require.True(t, a.HasProbed(sender))
 			}
 			require.Equal(t, c.want, a.Counters())
+			flows := wiretest.Must(a.Flows())(t)
+			require.Len(t, flows, 1)
+			require.Equal(t, []uint64{c.want.Copied, c.want.Limited}, []uint64{flows[0].Sent, flows[0].Limited})
 			require.False(t, a.HasProbed(self), "no policy of its own")
 		})
 	}

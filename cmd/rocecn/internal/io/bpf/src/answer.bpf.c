@@ -118,7 +118,7 @@ struct flow {
 struct notified {
 	__u64 last; /* time of the last one, ns since boot */
 	__u64 sent;
-	__u64 limited; /* withheld by the limit */
+	__u64 limited; /* withheld by the limit, or because another packet was the probe */
 	__u32 level;   /* of the queue at the last one */
 	__u32 depth;
 };
@@ -165,7 +165,7 @@ enum {
 	ADDRESS,	 /* the sender cannot be answered, or the destination not be named */
 	ROUTED,		 /* has a Routing header: its final destination is not evaluated */
 	NOT_CAPABLE,	 /* neither the sender supports Fast CNPs nor the packet ECN */
-	LIMITED,
+	LIMITED,	 /* withheld by the limit, or another packet was the probe */
 	MARKED_ONLY,	 /* the sender does not understand Fast CNPs */
 	COPIED,		 /* copied to answer */
 	NOT_COPIED,	 /* the kernel had no memory */
@@ -275,32 +275,6 @@ static __always_inline __u32 level_of(struct port *port)
 	return level;
 }
 
-/* ready reports whether a Fast CNP about a flow may be sent now, and records it. */
-static __always_inline int ready(const struct packet *p, __u32 level, __u64 depth)
-{
-	struct notified first = { .last = bpf_ktime_get_ns(), .sent = 1, .level = level, .depth = depth };
-	struct notified *n;
-	struct flow flow;
-
-	__builtin_memcpy(flow.src, p->src, sizeof(flow.src));
-	__builtin_memcpy(flow.dst, p->dst, sizeof(flow.dst));
-	flow.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
-	n = bpf_map_lookup_elem(&flows, &flow);
-	if (!n) {
-		bpf_map_update_elem(&flows, &flow, &first, BPF_ANY);
-		return 1;
-	}
-	if (first.last - n->last < intervals[level & 7]) {
-		__sync_fetch_and_add(&n->limited, 1);
-		return 0;
-	}
-	__sync_fetch_and_add(&n->sent, 1);
-	n->last = first.last;
-	n->level = level;
-	n->depth = depth;
-	return 1;
-}
-
 /*
  * own_address returns a word of the node's own address, the source of the template. It does
  * not use memcpy: without volatile the compiler assumes that the template is zero.
@@ -358,6 +332,39 @@ static __always_inline int take_probe(const struct packet *p)
 	return policy && __sync_val_compare_and_swap(policy, PROBE, after_probe) == PROBE;
 }
 
+/*
+ * ready reports whether a Fast CNP about a flow may be sent now: its limit permits it, and under the policy PROBE no
+ * other packet was the probe. It records the decision for the flow, also without a limit: status lists the counts.
+ */
+static __always_inline int ready(const struct packet *p, __u32 level, __u64 depth, enum policy policy)
+{
+	struct notified first = { .last = bpf_ktime_get_ns(), .level = level, .depth = depth };
+	struct notified *n;
+	struct flow flow;
+	int sends;
+
+	__builtin_memcpy(flow.src, p->src, sizeof(flow.src));
+	__builtin_memcpy(flow.dst, p->dst, sizeof(flow.dst));
+	flow.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
+	n = bpf_map_lookup_elem(&flows, &flow);
+	sends = (!n || first.last - n->last >= intervals[level & 7]) && (policy != PROBE || take_probe(p));
+	if (!n) {
+		first.sent = sends;
+		first.limited = !sends;
+		bpf_map_update_elem(&flows, &flow, &first, BPF_ANY);
+		return sends;
+	}
+	if (!sends) {
+		__sync_fetch_and_add(&n->limited, 1);
+		return 0;
+	}
+	__sync_fetch_and_add(&n->sent, 1);
+	n->last = first.last;
+	n->level = level;
+	n->depth = depth;
+	return 1;
+}
+
 /* mark marks a packet if it is ECN-capable. */
 static __always_inline int mark(struct __sk_buff *skb)
 {
@@ -412,10 +419,8 @@ int egress(struct __sk_buff *skb)
 		count(ROUTED);
 	} else if (!reachable(p.dst)) { /* a Fast CNP would name it */
 		count(ADDRESS);
-	} else if (!ready(&p, level, port->depth)) {
+	} else if (!ready(&p, level, port->depth, policy)) {
 		count(LIMITED);
-	} else if (policy == PROBE && !take_probe(&p)) {
-		count(LIMITED); /* another packet was the probe */
 	} else {
 		was = skb->mark;
 		skb->mark = token;
