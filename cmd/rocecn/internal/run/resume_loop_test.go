@@ -146,8 +146,8 @@ func (l *loop) arrive(f *loopFlow, message int, now time.Duration) {
 	})
 }
 
-// runLoop runs the load to its end. The host halts for 250 ms on average, and then runs for a second / halts on average;
-// with 0 it always runs.
+// runLoop runs the load to its end. The host halts for 250 ms, and then runs for a second divided by halts, both on
+// average. With 0 halts it always runs.
 func runLoop(seed uint64, halts float64, news time.Duration) *loop {
 	l := &loop{stops: news > 0, news: news, rand: rand.New(rand.NewPCG(seed, 1)), resume: newResumer(loopLine)}
 	pick := rand.New(rand.NewPCG(seed, 2))

@@ -34,8 +34,8 @@ type Reader struct {
 }
 
 // addressReads is the number of reads after a change in which the Reader reads addresses: a connection of the manager
-// may be complete later than its queue pair. It reads them again in each addressPeriod-th read, because a new connection
-// to another peer may have the numbers of an old one.
+// may be complete later than its queue pair. It reads them again in each addressPeriod-th read, because a connection to
+// another peer may get the numbers of an earlier one.
 const addressReads, addressPeriod = 3, 60
 
 // Pairs returns the queue pairs. The caller must not change the slice.
