@@ -104,10 +104,10 @@ func findPathDown(v *view) {
 			if !down {
 				continue
 			}
-			if !last.except(pair{g.address, to.address}).After(again.Since) {
+			if !last.findLatestExcept(pair{g.address, to.address}).After(again.Since) {
 				continue
 			}
-			receiverAnswers := ofReceiver.except(g.address).After(again.Since)
+			receiverAnswers := ofReceiver.findLatestExcept(g.address).After(again.Since)
 			verdict := Verdict{
 				Cause: CausePathDown, Joined: len(g.flows), Since: again.Since, Until: again.Until,
 				Suspects: []string{"the path between " + g.address.String() + " and " + to.address.String()},
@@ -150,8 +150,8 @@ func (l *latest[K]) add(k K, at time.Time) {
 	}
 }
 
-// except returns the latest time of all keys except one, or the zero time.
-func (l *latest[K]) except(k K) time.Time {
+// findLatestExcept returns the latest time of all keys except one, or the zero time.
+func (l *latest[K]) findLatestExcept(k K) time.Time {
 	if k == l.key {
 		return l.others
 	}

@@ -61,42 +61,87 @@ func TestCountTogether(t *testing.T) {
 	}
 }
 
-func TestNeighboursDuring(t *testing.T) {
+func TestNeighbours(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for i := range 100 {
+	seen := [2]int{}
+	for i := range 400 {
 		var all []*flows.Flow
 		step := i%2 == 1 // of the clock
 		for range 1 + r.IntN(12) {
 			f := &flows.Flow{Evidence: &flows.Evidence{}}
-			f.Src = netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(4))})
+			f.Src = netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(5))})
 			f.DSCP = 1 << r.IntN(2)
 			s := f.Evidence.Sign(flows.SignCNP)
-			s.Count = 1
+			s.Count = 1 + r.Uint64N(50)
 			if s.Since, s.Until = randomSpan(r); step && r.IntN(3) == 0 {
 				s.Until = s.Until.Add(-time.Second)
+			} else if r.IntN(2) == 0 {
+				s.Until = s.Until.Add(10 * time.Millisecond)
 			}
 			c := &f.Evidence.Control
-			c.Judged = r.Uint64N(8)
+			c.Judged = r.Uint64N(50)
 			c.Slowed, c.After = r.Uint64N(c.Judged+1), float64(r.IntN(100))
+			if c.Fastest = 100; r.IntN(3) == 0 {
+				c.Slowed, c.After, s.Count = 0, float64(100+r.IntN(100)), 50
+			}
 			all = append(all, f)
 		}
 		n := newNeighbours(all)
 		for _, f := range all {
-			own := &f.Evidence.Control
-			var want cnpSum
+			own, span := &f.Evidence.Control, cnpSign(f)
+			var judged, slowed, after uint64
+			faster, sources := true, map[netip.Addr]bool{}
 			for _, o := range all {
-				c, s, span := &o.Evidence.Control, cnpSign(o), cnpSign(f)
-				if o.Src != f.Src && dscpOf(o) == dscpOf(f) &&
-					spansOverlap(s.Since, s.Until, span.Since, span.Until) {
-					want.add(cnpSum{c.Judged, c.Slowed, c.After * float64(c.Judged)})
+				c, s := &o.Evidence.Control, cnpSign(o)
+				if o.Src == f.Src || dscpOf(o) != dscpOf(f) || !spansOverlap(s.Since, s.Until, span.Since, span.Until) {
+					continue
+				}
+				judged, slowed, after = judged+c.Judged, slowed+c.Slowed, after+uint64(c.After)*c.Judged
+				if c.Judged < minJudged {
+					continue
+				}
+				lasted, ownLasted := s.Until.Sub(s.Since), span.Until.Sub(span.Since)
+				faster = faster && own.After >= rateAbove*c.After &&
+					float64(s.Count)*float64(ownLasted) <= float64(span.Count)*float64(lasted)
+				if c.After <= mostKept*c.Fastest {
+					sources[o.Src] = true
 				}
 			}
 			ignores := own.Judged >= minJudged && float64(own.Slowed) <= mostSlowed*float64(own.Judged)
-			require.Equal(t, ignores && want.judged >= minJudged &&
-				float64(want.slowed) >= leastSlowed*float64(want.judged) &&
-				own.After*float64(want.judged) >= rateSpared*want.after, n.slowedMore(f))
+			slowedMore := ignores && judged >= minJudged && float64(slowed) >= leastSlowed*float64(judged) &&
+				own.After*float64(judged) >= rateSpared*float64(after)
+			require.Equal(t, slowedMore, n.slowedMore(f))
+			areSlower := faster && own.Judged >= minCompared && span.Until.Sub(span.Since) >= minTogether &&
+				own.After >= leastKept*own.Before && len(sources) >= 2
+			require.Equal(t, areSlower, n.areSlower(f))
+			for i, holds := range []bool{slowedMore, areSlower} {
+				if holds {
+					seen[i]++
+				}
+			}
 		}
 	}
+	require.Positive(t, seen[0])
+	require.Positive(t, seen[1])
+}
+
+// The sum of neighbours that all stopped is 0, also if other flows have rates that floating point rounds.
+func TestNeighboursThatStopped(t *testing.T) {
+	flow := func(src byte, qp uint32, judged, slowed uint64, after float64, since time.Duration) *flows.Flow {
+		f := &flows.Flow{Evidence: &flows.Evidence{}}
+		f.Src, f.DestQP, f.DSCP = netip.AddrFrom4([4]byte{10, 0, 0, src}), qp, 1
+		f.Evidence.Control = flows.Control{Judged: judged, Slowed: slowed, After: after}
+		*f.Evidence.Sign(flows.SignCNP) = flows.Sign{Count: judged, Since: start.Add(since),
+			Until: start.Add(since + time.Millisecond)}
+		return f
+	}
+	one := flow(2, 1, 10, 0, 0, 0)
+	all := []*flows.Flow{one, flow(3, 2, 10, 10, 0, 0)}
+	for i := range uint32(20) {
+		rate := 1e9/3 + float64(i)/7
+		all = append(all, flow(2, 100+i, 7, 0, rate, 0), flow(4, 200+i, 7, 0, rate*1e3, -time.Second))
+	}
+	require.True(t, newNeighbours(all).slowedMore(one), "0 is at least 1.2 times 0")
 }
 
 // Answers that match no flow are about the only flow that they can be about.
@@ -133,7 +178,8 @@ func TestFlowOfUnmatchedAnswers(t *testing.T) {
 	}
 }
 
-// manyFlows returns n flows of different sources to one receiver, all with the same trouble.
+// manyFlows returns n flows to one receiver, of different sources unless trouble is "one source", all with the same
+// trouble.
 func manyFlows(trouble string, n int) *flows.Snapshot {
 	s := &flows.Snapshot{}
 	for i := range n {
@@ -148,6 +194,16 @@ func manyFlows(trouble string, n int) *flows.Snapshot {
 		sign(flows.SignRequest, 100)
 		sign(flows.SignAnswer, 50)
 		switch trouble {
+		case "one source", "disjoint times": // flows that ignore their CNPs
+			f.Evidence.Control = flows.Control{Judged: 40, Before: 100e6, After: 100e6, Fastest: 200e6}
+			sign(flows.SignCE, 50)
+			sign(flows.SignCNP, 40)
+			if trouble == "one source" {
+				f.Src = netip.AddrFrom4([4]byte{10, 0, 0, 2})
+				break
+			}
+			s := f.Evidence.Sign(flows.SignCNP)
+			s.Since, s.Until = s.Since.Add(time.Duration(i)*time.Second), s.Until.Add(time.Duration(i)*time.Second)
 		case "marks":
 			sign(flows.SignCE, 50)
 			sign(flows.SignCNP, 40)
@@ -188,7 +244,8 @@ func manyFlows(trouble string, n int) *flows.Snapshot {
 
 // The time grows with the number of flows, also if all have the same receiver and the same trouble.
 func BenchmarkExplain(b *testing.B) {
-	for _, trouble := range []string{"marks", "CNPs ignored", "losses", "gave up", "refused", "unmatched"} {
+	for _, trouble := range []string{"marks", "CNPs ignored", "one source", "disjoint times", "losses", "gave up",
+		"refused", "unmatched"} {
 		for _, n := range []int{1000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", trouble, n), func(b *testing.B) {
 				s := manyFlows(trouble, n)

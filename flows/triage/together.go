@@ -11,7 +11,7 @@ import (
 
 // spans are intervals of time, to find whether one of them overlaps another interval.
 type spans struct {
-	all    []span // sorted by since after the first question
+	all    []span // sorted by the first call of overlaps
 	sorted bool
 }
 
@@ -90,18 +90,18 @@ func countTogether(ofSources [][]flows.Episode) (near []int) {
 	begun := 0
 	for _, one := range all {
 		if !one.own {
-			gaps.add(rankOf(ends, one.to))
+			gaps.add(countUpTo(ends, one.to))
 			begun++
 			continue
 		}
-		ended := gaps.sum(rankOf(ends, one.to)) // or end with the episode
+		ended := gaps.sumUpTo(countUpTo(ends, one.to)) // or end with the episode
 		near[one.at] = len(ofSources) - 1 - (begun - ended)
 	}
 	return near
 }
 
-// rankOf returns the number of sorted values that are at most v.
-func rankOf(sorted []int64, v int64) int {
+// countUpTo returns the number of sorted values that are at most v.
+func countUpTo(sorted []int64, v int64) int {
 	return sort.Search(len(sorted), func(i int) bool { return sorted[i] > v })
 }
 
@@ -114,8 +114,8 @@ func (f fenwick) add(n int) {
 	}
 }
 
-// sum returns the count of the numbers from 1 to n.
-func (f fenwick) sum(n int) (sum int) {
+// sumUpTo returns the count of the numbers from 1 to n.
+func (f fenwick) sumUpTo(n int) (sum int) {
 	for ; n > 0; n -= n & -n {
 		sum += f[n]
 	}
