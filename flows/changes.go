@@ -11,7 +11,9 @@ type changes struct {
 	before  map[*stream]*Snapshot // last report of each stream
 	links   []Link
 	evicted Evicted
-	capture Capture
+	// reported has the counts in earlier reports of flows evicted since the last call.
+	reported Evicted
+	capture  Capture
 }
 
 // markTouched records that a packet of the stream arrived.
@@ -24,13 +26,16 @@ func (t *Table) markTouched(s *stream) {
 // Changes returns a snapshot of the changes since the last call, or since the table was made. It
 // contains the flows with new packets or answers.
 //
-// Counts of packets, octets, messages, gaps and retransmissions, and the values of RTT and AfterCE,
-// are those since then. A count that fell, such as that of lost PSNs of which one turned out to be
-// late, is 0. Mean and Data.Mean are 0. All other fields, Outer and Evidence among them, are those of the whole
-// flow.
+// These are since then:
+//   - counts of packets, octets, messages, gaps and retransmissions, and the values of RTT and AfterCE;
+//   - Discards, with First of the first report since then;
+//   - OutOfOrder, Trimmed, RoCEv1, Discarded, Unread and ClockSteps of Capture.
+//
+// A count that fell, such as that of lost PSNs of which one turned out to be late, is 0. Mean and Data.Mean are 0. All
+// other fields, Outer and Evidence among them, are those of the whole flow or capture.
 //
 // The cost grows with the number of changed flows. Changes of a flow that was evicted meanwhile are
-// counted in Evicted only.
+// counted in Evicted only, which has Answers of the whole flow.
 func (t *Table) Changes() *Snapshot {
 	t.processWaiting()
 	if t.changes == nil {
@@ -64,6 +69,8 @@ func (t *Table) Changes() *Snapshot {
 	now.sortByKey()
 	old.sortByKey()
 	changed := now.changesSince(old)
+	subtractCounts(changed.Evicted.counters(), c.reported.counters())
+	c.reported = Evicted{}
 	t.capture.clock.restoreTimes(changed)
 	for i := range changed.Flows {
 		if f := &changed.Flows[i]; len(f.Discards) > 0 {
@@ -83,6 +90,11 @@ func (s *Snapshot) appendSnapshot(o *Snapshot) {
 // forgetStream removes an evicted stream.
 func (c *changes) forgetStream(s *stream) {
 	if c != nil {
+		if before := c.before[s]; before != nil {
+			for i := range before.Flows {
+				c.reported.addReported(&before.Flows[i])
+			}
+		}
 		delete(c.touched, s)
 		delete(c.before, s)
 	}

@@ -17,6 +17,26 @@ type Evicted struct {
 	Answers     // about evicted flows, and unmatched ones
 }
 
+// addReported adds the counts of a flow's report, except Flows and Answers.
+func (e *Evicted) addReported(f *Flow) {
+	e.Packets += f.Packets
+	e.IPOctets += f.IPOctets
+	for i, n := range f.ECN {
+		e.ECN[i] += n
+	}
+	e.Data.Packets += f.Data.Packets
+	e.Data.IPOctets += f.Data.IPOctets
+	e.Data.PayloadOctets += f.Data.PayloadOctets
+	e.Data.CE += f.Data.CE
+	e.Causes.addCounts(&f.Causes)
+	e.Trimmed += f.Trimmed
+	e.TrimmedRecovered += f.TrimmedRecovered
+	for i := range f.Discards {
+		e.Discarded += f.Discards[i].Packets
+	}
+	e.ResponsePSN.addCounts(&f.Responses.PSN)
+}
+
 // Evicted returns the counts of the flows evicted so far.
 func (t *Table) Evicted() Evicted {
 	t.processWaiting()

@@ -240,3 +240,31 @@ func TestEvictedTrimmedAndDiscarded(t *testing.T) {
 	e := s.Evicted()
 	require.Equal(t, []uint64{2, 1, 3}, []uint64{e.Trimmed, e.TrimmedRecovered, e.Discarded})
 }
+
+// Changes counts the packets of an evicted flow since the last call only.
+func TestChangesOfEvicted(t *testing.T) {
+	s := newScript(t)
+	request := Packet{kind: requestKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: 104}}
+	discard := func(n int) {
+		for range n {
+			require.True(t, s.ObserveDiscard(&request, EgressQueue{Agent: s.a}, "acl", s.now))
+		}
+	}
+	s.pairFlow().sendOnly(99, 100).trim(101, 102).sendOnly(103).answerNAK(101)
+	discard(3)
+	before := s.Changes().Flows
+	require.Len(t, before, 1)
+	require.Equal(t, []uint64{2, 1}, []uint64{before[0].Trimmed, before[0].TrimmedRecovered})
+	s.trim(105).sendOnly(106).answerNAK(105)
+	discard(2)
+	packets := s.onlyFlow().Packets
+	k := s.keyAB()
+	s.dropStream(s.findStream(&k).id)
+	e := s.Changes().Evicted
+	require.Equal(t, []uint64{1, packets - before[0].Packets, 1, 1, 2},
+		[]uint64{e.Flows, e.Packets, e.Trimmed, e.TrimmedRecovered, e.Discarded})
+	require.Equal(t, packets, s.Evicted().Packets, "of the whole flow")
+	require.EqualValues(t, 5, s.Evicted().Discarded)
+	e = s.Changes().Evicted
+	require.Zero(t, e.Flows+e.Packets+e.Trimmed+e.Discarded)
+}

@@ -147,7 +147,7 @@ func (t *Table) completeMessage(h *history, p uint32, atomic bool) bool {
 // isReadRest reports whether a READ with PSN p, within a run of retransmissions, asks for the rest
 // of an earlier READ. A newer NAK as cause of the run excludes that.
 func (t *Table) isReadRest(h *history, p uint32) bool {
-	by := h.recordNAKs().by
+	by := h.addNAKRecords().by
 	for _, a := range t.asksOf(h).remembered() {
 		if !a.atomic && a.order > by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
 			return true

@@ -8,7 +8,9 @@ import "github.com/rocecn/rocecn/bth"
 // many senders leave the field 0.
 type idents struct {
 	variety
-	slots *[maxIdents]ident // indexed by PSN modulo maxIdents; nil while all Identifications are 0
+	// slots are indexed by PSN modulo maxIdents, and nil while all Identifications are 0. Of these, only the last is
+	// added when the slots are made: an earlier request with Identification 0 is not known as an original.
+	slots *[maxIdents]ident
 }
 
 // reset forgets all requests.

@@ -35,8 +35,8 @@ type nakRecords struct {
 	began  uint64              // number of the packet that began the last run
 }
 
-// recordNAKs returns the NAKs of the current connection, adding them if needed.
-func (h *history) recordNAKs() *nakRecords {
+// addNAKRecords returns the NAKs of the current connection, adding them if needed.
+func (h *history) addNAKRecords() *nakRecords {
 	if h.naks == nil {
 		h.naks = new(nakRecords)
 	}
@@ -56,7 +56,7 @@ func (h *history) addNAK(from, sent uint32, rnr bool, order uint64) {
 	if bth.ComparePSN(sent, from) <= 0 {
 		return // nothing sent yet that it could be about
 	}
-	r, oldest := h.recordNAKs(), 0
+	r, oldest := h.addNAKRecords(), 0
 	one := nakRecord{from: from, low: from, to: sent, done: from, order: order, rnr: rnr}
 	for i := range r.all {
 		x := &r.all[i]
@@ -94,7 +94,7 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Re
 	if h.naks == nil && late { // reordered
 		return CauseTimeout
 	}
-	r := h.recordNAKs()
+	r := h.addNAKRecords()
 	switch {
 	case q.running && p == r.next:
 		r.next = end

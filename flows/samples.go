@@ -18,18 +18,22 @@ import (
 // and associated queue pairs need all packets of a flow and are not available. It is not safe for
 // concurrent use.
 //
-// In a full Samples a queue pair that was not sampled for 10 minutes makes room for a new one, and so does one
+// In a full Samples a queue pair that was not sampled for 10 minutes is evicted for a new one, and so is one
 // that came first from a prefix of sources, /64 or /24, with more than a quarter of all queue pairs, unless the new
-// one comes from such a prefix as well. So forged samples of one source do not keep out those of others.
+// one comes from such a prefix as well. So forged samples of one source do not keep out those of others. A prefix with
+// more than a quarter may lose the others to forged samples of several prefixes.
+//
+// A packet of a new queue pair is refused if the next 64 queue pairs to check may not be evicted, although an idle
+// one may follow: later packets check those.
 type Samples struct {
-	flows   flowtable.Table[key, sampled] // list 0, the one sampled longest ago first
+	flows   flowtable.Table[key, sampled] // list 0, in the order of the last sample or check
 	shares  flowtable.Shares              // by source
 	full    uint64
 	evicted uint64
 	stats   Stats
 }
 
-// longestIdle is the time in nanoseconds without a sample after which a queue pair makes room.
+// longestIdle is the time in nanoseconds without a sample after which a queue pair may be evicted.
 const longestIdle = int64(10 * time.Minute)
 
 // A SamplePoint is a place where packets are sampled: an sFlow data source.
@@ -180,7 +184,7 @@ func (s *Samples) lookUp(p *Packet, source netip.Addr, now int64) *sampled {
 	return f
 }
 
-// evictFor makes room for a queue pair of a source, and reports whether it did.
+// evictFor evicts a queue pair for one of a source, and reports whether it did.
 func (s *Samples) evictFor(from *key, now int64) bool {
 	id := s.flows.Victim(0, flowtable.Looks, func(id uint32) bool {
 		f := s.flows.Value(id)

@@ -6,7 +6,7 @@ import (
 )
 
 // C15: properties of networks that the other experiments leave out.
-var options = Experiment{
+var networkProperties = Experiment{
 	ID:    "C15",
 	Title: "spraying, finite buffers, and queue pairs that remember their rate",
 	Asks: "Does the gain depend on three properties that the other experiments do not have? Packets sprayed over all " +

@@ -86,7 +86,7 @@ type Coordinate struct {
 func All() []Experiment {
 	return []Experiment{
 		positions, model, incast, incastMessages, leafSpine, longHaul, mixed, labels, proxies, pausing, circle, byTrace,
-		limits, deployment, several, collectives, frontiers, options, sins,
+		limits, deployment, several, collectives, frontiers, networkProperties, sins,
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	Unchecked                     // the runs have no halves
 	InSteady                      // the halves agree
 	NotSteady                     // they do not: the figure must not be quoted
-	TooFewSeeds                   // the seeds are too few, or differ too much, to judge: the same
+	TooFewSeeds                   // the seeds are too few, or differ too much, to judge; the figure must not be quoted
 )
 
 // IsShown reports whether a comparison may use the figure: it has no known fault.

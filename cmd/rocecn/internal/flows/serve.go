@@ -73,7 +73,7 @@ func (s *site) handler(a answer) http.HandlerFunc {
 		var err error
 		if octets == nil || time.Since(made) >= fresh {
 			if octets, err = a.octets(s, r.Context()); err != nil {
-				octets = nil // a part of an answer is no answer for later requests
+				octets = nil // an incomplete answer must not be cached
 			}
 			made = time.Now()
 		}

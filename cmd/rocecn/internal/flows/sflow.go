@@ -39,7 +39,7 @@ type collector struct {
 
 	agents                 map[agentKey]*agent
 	sources                map[netip.Prefix]*sflowSource // sources of the agents
-	cleared                time.Time                     // last removal of silent agents
+	cleared                time.Time                     // last removal of idle agents
 	fullAgents, fullPoints failedEviction
 	counts                 sflowCounts
 
@@ -65,7 +65,7 @@ type agent struct {
 }
 
 // An sflowSource has the numbers of agents and points of the datagrams from a prefix, /64 or /24. If a table is full,
-// prefixes with more than a quarter of it make room.
+// entries of prefixes with more than a quarter of it are evicted.
 type sflowSource struct{ agents, points int }
 
 // sourcePrefix returns the prefix of a source of datagrams.
@@ -113,7 +113,7 @@ type sflowCounts struct {
 	WithoutHeader uint64 `json:"without_header"`
 	Drops         uint64 `json:"dropped_by_agents"` // since they were seen first
 	Refused       uint64 `json:"refused"`           // samples not counted because a table was full
-	Evicted       uint64 `json:"evicted,omitempty"` // queue pairs removed to make room for those of another source
+	Evicted       uint64 `json:"evicted,omitempty"` // queue pairs removed for those of another source
 	Others        uint64 `json:"other_packets"`     // of the samples, neither RoCEv2 nor about congestion
 	BrokenPackets uint64 `json:"broken_packets"`
 	Truncated     uint64 `json:"cut_packets"` // too short for their kind
@@ -127,8 +127,8 @@ const (
 	maxReasons = 64
 )
 
-// maxSilence is the time without datagrams after which a full table no longer keeps an agent or a point.
-const maxSilence = 10 * time.Minute
+// maxIdle is the time without datagrams after which a full table no longer keeps an agent or a point.
+const maxIdle = 10 * time.Minute
 
 // longLate is the maximum age difference in milliseconds of a datagram that is out of order.
 const longLate = 10_000
@@ -359,7 +359,7 @@ func (c *collector) lookUpAgent(d *sflow.Datagram, from netip.Prefix, hash uint6
 	a := c.agents[k]
 	if a == nil {
 		if len(c.agents) >= maxAgents {
-			c.removeSilent(at)
+			c.removeIdle(at)
 		}
 		if len(c.agents) >= maxAgents && !c.evictAgent(from) {
 			return nil, inOrder
@@ -389,21 +389,21 @@ func (c *collector) lookUpAgent(d *sflow.Datagram, from netip.Prefix, hash uint6
 	return a, inOrder
 }
 
-// removeSilent removes the agents and points that sent nothing for [maxSilence]. It looks at all of them at most once
+// removeIdle removes the agents and points that sent nothing for [maxIdle]. It checks all of them at most once
 // a second, so that datagrams of forged agents cost little.
-func (c *collector) removeSilent(now time.Time) {
+func (c *collector) removeIdle(now time.Time) {
 	if since := now.Sub(c.cleared); since >= 0 && since < time.Second {
 		return
 	}
 	c.cleared = now
 	for k, a := range c.agents {
-		silent := now.Sub(a.last) >= maxSilence
+		idle := now.Sub(a.last) >= maxIdle
 		for p, of := range a.points {
-			if silent || now.Sub(of.last) >= maxSilence {
+			if idle || now.Sub(of.last) >= maxIdle {
 				c.removePoint(a, p)
 			}
 		}
-		if silent {
+		if idle {
 			c.removeAgent(k)
 		}
 	}
@@ -430,7 +430,7 @@ func (c *collector) removeAgent(k agentKey) {
 }
 
 // Evictions from a full table remove several entries together, and after one that found none the next ones that would
-// find none either are skipped. So datagrams of forged agents cost little, although an eviction looks at all entries.
+// find none either are skipped. So datagrams of forged agents cost little, although an eviction checks all entries.
 const (
 	evictedTogether  = 64
 	skippedEvictions = 64
@@ -438,7 +438,7 @@ const (
 
 // A failedEviction is the last eviction, if it found no entry to remove.
 type failedEviction struct {
-	own  int // entries of the prefix for which it made room
+	own  int // entries of the prefix of the new entry
 	skip int // further evictions to be skipped
 }
 
@@ -451,8 +451,8 @@ func (f *failedEviction) skips(own int) bool {
 	return true
 }
 
-// evictAgent makes room in the full table for an agent of a prefix, and reports whether it did. It removes the agents
-// that were silent longest of those without samples, or else of those of a prefix with more than a quarter of all
+// evictAgent evicts agents from the full table for one of a prefix, and reports whether it did. It removes the agents
+// that were idle longest of those without samples, or else of those of a prefix with more than a quarter of all
 // agents and more than the new one's.
 func (c *collector) evictAgent(from netip.Prefix) (evicted bool) {
 	own := 0
@@ -496,8 +496,8 @@ func (c *collector) evictAgent(from netip.Prefix) (evicted bool) {
 	return evicted
 }
 
-// evictPoint makes room in the full table for a point of an agent, and reports whether it did. It removes the points
-// that were silent longest of those of a prefix with more than a quarter of all points and more than the agent's.
+// evictPoint evicts points from the full table for one of an agent, and reports whether it did. It removes the points
+// that were idle longest of those of a prefix with more than a quarter of all points and more than the agent's.
 func (c *collector) evictPoint(by *agent) (evicted bool) {
 	own := c.sources[by.source].points
 	if c.fullPoints.skips(own) {
@@ -542,7 +542,7 @@ func (c *collector) admitPoint(a *agent, p flows.SamplePoint, s *sflow.Sample, p
 	of := a.points[p]
 	if of == nil {
 		if c.counts.Points >= maxPoints {
-			c.removeSilent(at)
+			c.removeIdle(at)
 		}
 		if c.counts.Points >= maxPoints && !c.evictPoint(a) {
 			return false
@@ -803,7 +803,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	}
 	for _, n := range []struct {
 		n          uint64
-		what, then string
+		noun, then string
 	}{
 		{total.Lost, "datagram", " lost"}, {total.Duplicates, "datagram", " received twice"},
 		{total.Broken, "datagram", " broken"}, {total.Drops, "sample", " dropped by agents"},
@@ -814,7 +814,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		{total.Truncated, "truncated packet", ""},
 	} {
 		if n.n > 0 {
-			parts = append(parts, cli.Count(n.n, n.what)+n.then)
+			parts = append(parts, cli.Count(n.n, n.noun)+n.then)
 		}
 	}
 	if total.Version4 > 0 {
