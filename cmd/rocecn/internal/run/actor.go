@@ -52,6 +52,7 @@ type counts struct {
 	outcomes     [node.ActionRefused + 1]atomic.Uint64 // by action
 	packets      atomic.Uint64                         // packets passed to the sink
 	marksNotMade atomic.Uint64                         // marks that the agent could not set
+	markedCopies atomic.Uint64                         // those of packets with the outcome marked
 	sizes        [sizes]atomic.Int64                   // sizes of the role's tables
 	latency      prometheus.Histogram
 	rateStats    atomic.Pointer[reaction.TableStats] // nil if the role has no rates
@@ -102,6 +103,9 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	}
 	if d.MarkECN && a.live {
 		a.marksNotMade.Add(1)
+		if outcome == node.ActionMarked && !due {
+			a.markedCopies.Add(1)
+		}
 	}
 	if len(packet) > 0 && a.out != nil {
 		a.packets.Add(1)
@@ -207,6 +211,8 @@ func (a *actor) updateSizes(now time.Time) {
 		a.rateStats.Store(nil)
 	}
 	if a.server.file.agent.HTTP != "" {
+		_, ok := a.Role.(*roles.Switch)
+		a.seen.setListsAll(ok && a.inKernel)
 		if listed := a.seen.listIfDue(now); listed != nil {
 			a.listed.Store(listed)
 		}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
@@ -218,23 +219,77 @@ func (p *switchProgram) syncRole(r node.Role, now time.Time) {
 	}
 }
 
-// listFlows adds the flows and senders of the kernel's Fast CNPs to those that the agent's decisions were about.
-func (p *switchProgram) listFlows(senders, flows *flowList) error {
-	all, err := p.Flows()
-	bySender, byFlow := senders.index(), flows.index()
-	for i := range all {
-		f := newKernelFlow(&all[i])
-		flows.merge(byFlow, &f)
-		f.Dst, f.DestQP = netip.Addr{}, 0
-		senders.merge(bySender, &f)
+// addKernelFlows adds the flows and senders of the kernel's Fast CNPs to those that the agent's decisions were about.
+// visit calls its argument for each flow of the kernel.
+func (r *roleStatus) addKernelFlows(visit func(func(*fastpath.Flow)) error) {
+	flows, senders := newFlowMerger(r.Flows, maxListedFlows), newFlowMerger(r.Senders, maxSeenSenders)
+	sums := map[netip.Addr]fastpath.Flow{} // of the flows of a sender
+	if err := visit(func(f *fastpath.Flow) {
+		flows.add(f)
+		sum := *f
+		sum.Dst, sum.DestQP = netip.Addr{}, 0
+		if other, ok := sums[f.Src]; ok {
+			if other.Last.After(sum.Last) {
+				sum.Level, sum.Depth, sum.Last = other.Level, other.Depth, other.Last
+			}
+			sum.Sent, sum.Limited = sum.Sent+other.Sent, sum.Limited+other.Limited
+		}
+		sums[f.Src] = sum
+	}); err != nil {
+		r.FlowsError = err.Error()
 	}
-	flows.keepLatest(maxListedFlows)
-	senders.keepLatest(maxSeenSenders)
-	return err
+	for _, sum := range sums {
+		senders.add(&sum)
+	}
+	flows.finish()
+	senders.finish()
+}
+
+// A flowMerger adds flows or senders of the kernel to a list of the agent.
+type flowMerger struct {
+	list  *flowList
+	own   map[flowName]int // positions of the agent's entries in the list
+	most  int              // maximum of added flows
+	added []fastpath.Flow  // the latest flows that the agent has not
+}
+
+// newFlowMerger returns a flowMerger for a list with all entries of the agent.
+func newFlowMerger(l *flowList, most int) *flowMerger {
+	own := make(map[flowName]int, len(l.Listed))
+	for i := range l.Listed {
+		own[l.Listed[i].name()] = i
+	}
+	return &flowMerger{list: l, own: own, most: most}
+}
+
+func (m *flowMerger) add(f *fastpath.Flow) {
+	if i, ok := m.own[flowName{src: f.Src, dst: f.Dst, destQP: f.DestQP}]; ok {
+		one := newKernelFlow(*f)
+		m.list.Listed[i].merge(&one)
+		return
+	}
+	m.list.Total++
+	if m.added = append(m.added, *f); len(m.added) >= 4*m.most {
+		m.keepLatest()
+	}
+}
+
+// keepLatest truncates the added flows to the latest ones.
+func (m *flowMerger) keepLatest() {
+	slices.SortFunc(m.added, func(a, b fastpath.Flow) int { return b.Last.Compare(a.Last) })
+	m.added = m.added[:min(len(m.added), m.most)]
+}
+
+// finish appends the added flows to the list.
+func (m *flowMerger) finish() {
+	m.keepLatest()
+	for _, f := range m.added {
+		m.list.Listed = append(m.list.Listed, newKernelFlow(f))
+	}
 }
 
 // newKernelFlow returns a flow of the kernel as /status has it.
-func newKernelFlow(f *fastpath.Flow) flowStatus {
+func newKernelFlow(f fastpath.Flow) flowStatus {
 	s := flowStatus{
 		Src: f.Src, Dst: f.Dst, DestQP: f.DestQP, decisionCounts: decisionCounts{Sent: f.Sent, Limited: f.Limited},
 		Kind: message.KindFastCNP.String(), To: f.Src, Level: &f.Level, Depth: &f.Depth, Last: f.Last,

@@ -27,6 +27,7 @@ type seenTables struct {
 	flow, sender   uint32 // ids of the entries of the last decision
 	forgotten      struct{ flows, senders uint64 }
 	changed        bool                       // since the last list
+	listsAll       bool                       // lists all flows, since those of the kernel are added to them
 	listedAt       time.Time                  // time of the last list
 	lastGroups     [digestSlots]flowtable.Key // of decisions that are not recorded by flow, by group of the digest
 }
@@ -199,7 +200,14 @@ func flowAttrs(f rocev2.FlowKey) (attrs []slog.Attr) {
 // listInterval is the shortest time between two lists.
 const listInterval = time.Second
 
-// listIfDue returns the latest flows and senders as /status has them, or nil if nothing has changed since the last list
+// setListsAll sets whether lists have all flows, or only the latest.
+func (s *seenTables) setListsAll(all bool) {
+	if s.listsAll != all {
+		s.listsAll, s.changed = all, s.changed || s.senders.Len() > 0
+	}
+}
+
+// listIfDue returns the latest flows and senders for /status, or nil if nothing has changed since the last list
 // or that was made less than listInterval ago.
 func (s *seenTables) listIfDue(now time.Time) *seenStatus {
 	if !s.changed || now.Sub(s.listedAt).Abs() < listInterval {
@@ -211,8 +219,12 @@ func (s *seenTables) listIfDue(now time.Time) *seenStatus {
 
 // list returns the latest flows and senders.
 func (s *seenTables) list() *seenStatus {
+	most := maxListedFlows
+	if s.listsAll {
+		most = maxSeenFlows
+	}
 	return &seenStatus{
-		flows:   flowList{s.flows.Len(), s.forgotten.flows, listEntries(&s.flows, maxListedFlows)},
+		flows:   flowList{s.flows.Len(), s.forgotten.flows, listEntries(&s.flows, most)},
 		senders: flowList{s.senders.Len(), s.forgotten.senders, listEntries(&s.senders, maxSeenSenders)},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/node"
 )
@@ -39,11 +40,15 @@ type roleStatus struct {
 	Refused   map[string]uint64 `json:"refused,omitempty"` // by reason
 	Dropped   map[string]uint64 `json:"dropped,omitempty"` // by the rules of nftables, by rule
 	// MarksNotMade is the number of packets that should have been marked. The agent only sees copies of them.
-	MarksNotMade uint64           `json:"marks_not_made,omitempty"`
+	MarksNotMade uint64 `json:"marks_not_made,omitempty"`
+	// MarkedCopies is the number of these packets that Packets counts as marked. The others of them were marked.
+	MarkedCopies uint64           `json:"marked_copies,omitempty"`
 	Tables       []roles.Table    `json:"tables,omitempty"`
 	Rejecting    *rejectingStatus `json:"rejecting,omitempty"`
 	Senders      *flowList        `json:"senders,omitempty"`
 	Flows        *flowList        `json:"flows,omitempty"`
+	// FlowsError is the error because of which flows of the kernel are missing in Senders and Flows.
+	FlowsError string `json:"flows_error,omitempty"`
 }
 
 // rejectingStatus are the hosts that reject Fast CNPs.
@@ -102,14 +107,29 @@ type sinkStatus struct {
 
 // buildStatus returns the content of /status.
 func (s *server) buildStatus() *agentStatus {
+	answer, tables := s.copyStatus()
+	for i := range answer.Roles { // without the lock, since a table of the kernel is large
+		r := &answer.Roles[i]
+		if t := tables[r.Name]; t != nil {
+			r.addKernelFlows(t.VisitFlows)
+			_ = t.Close()
+		}
+		r.limitFlows()
+	}
+	return answer
+}
+
+// copyStatus returns the status with all flows of the agent, and the tables of flows in the kernel by role, which the
+// caller closes.
+func (s *server) copyStatus() (answer *agentStatus, tables map[string]*fastpath.FlowTable) {
 	waitsFor := s.findMissing()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	answer := &agentStatus{
+	answer, tables = &agentStatus{
 		Config: hideSeeds(string(s.file.octets)), Loaded: s.reloaded.at, Good: s.reloaded.good, WaitsFor: waitsFor,
 		Roles: []roleStatus{}, Sources: []sourceStatus{}, Sinks: []sinkStatus{}, // empty lists instead of null
 		Routing: s.file.buildRoutingStatus(),
-	}
+	}, map[string]*fastpath.FlowTable{}
 	s.visitParts(func(name, kind, input string, up bool, p *part) {
 		one := sourceStatus{Name: name, Type: kind, Input: input, Up: up}
 		if p != nil {
@@ -122,7 +142,16 @@ func (s *server) buildStatus() *agentStatus {
 			sourceStatus{Name: p.source, Type: p.kind, Input: p.name, Up: up, Kernel: true})
 	})
 	for _, a := range s.actors {
-		answer.Roles = append(answer.Roles, s.buildRoleStatus(a))
+		r := s.buildRoleStatus(a)
+		if k := s.findKernelRole(r.Name); k != nil {
+			if p, ok := k.program.(*switchProgram); ok {
+				var err error
+				if tables[r.Name], err = p.OpenFlows(); err != nil {
+					r.FlowsError = err.Error()
+				}
+			}
+		}
+		answer.Roles = append(answer.Roles, r)
 		if a.out == nil {
 			continue
 		}
@@ -142,10 +171,10 @@ func (s *server) buildStatus() *agentStatus {
 		}
 		answer.Sinks = append(answer.Sinks, one)
 	})
-	return answer
+	return answer, tables
 }
 
-// buildRoleStatus returns the state of a role.
+// buildRoleStatus returns the state of a role, without flows of the kernel.
 func (s *server) buildRoleStatus(a *actor) roleStatus {
 	r := roleStatus{
 		Name: a.instance.Name, Sources: append([]string{}, a.instance.Agent.Sources...),
@@ -154,6 +183,8 @@ func (s *server) buildRoleStatus(a *actor) roleStatus {
 		Unlearned: a.sizes[unlearnedSize].Load(),
 		Packets:   map[string]uint64{}, Sent: map[string]uint64{}, Refused: map[string]uint64{},
 		Dropped: map[string]uint64{}, MarksNotMade: a.marksNotMade.Load(),
+		MarkedCopies: a.markedCopies.Load(), // before Packets, which then has at least as many
+		Senders:      new(flowList), Flows: new(flowList),
 	}
 	for action := range a.outcomes {
 		addCount(r.Packets, outcomes[node.Action(action)], s.countOutcome(a, node.Action(action)))
@@ -182,26 +213,21 @@ func (s *server) buildRoleStatus(a *actor) roleStatus {
 			r.Rejecting.Hosts = append(r.Rejecting.Hosts, one)
 		}
 	}
-	r.Senders, r.Flows = s.listFlows(a)
+	if listed := a.listed.Load(); listed != nil {
+		*r.Senders, *r.Flows = listed.senders, listed.flows
+		r.Senders.Listed, r.Flows.Listed = slices.Clone(r.Senders.Listed), slices.Clone(r.Flows.Listed)
+	}
 	return r
 }
 
-// listFlows returns the senders and flows that the decisions of a role were about, or nil if there are none.
-func (s *server) listFlows(a *actor) (senders, flows *flowList) {
-	senders, flows = new(flowList), new(flowList)
-	if listed := a.listed.Load(); listed != nil {
-		*senders, *flows = listed.senders, listed.flows
+// limitFlows truncates the lists of senders and flows to the latest ones, and removes both if they are empty.
+func (r *roleStatus) limitFlows() {
+	if len(r.Senders.Listed)+len(r.Flows.Listed) == 0 {
+		r.Senders, r.Flows = nil, nil
+		return
 	}
-	if k := s.findKernelRole(a.instance.Name); k != nil {
-		if p, ok := k.program.(*switchProgram); ok {
-			senders.Listed, flows.Listed = slices.Clone(senders.Listed), slices.Clone(flows.Listed)
-			_ = p.listFlows(senders, flows) // on an error the list is shorter
-		}
-	}
-	if len(senders.Listed)+len(flows.Listed) == 0 {
-		return nil, nil
-	}
-	return senders, flows
+	r.Senders.keepLatest(maxSeenSenders)
+	r.Flows.keepLatest(maxListedFlows)
 }
 
 // A flowName identifies a flow, or a sender if it has no dst.
@@ -213,26 +239,8 @@ type flowName struct {
 
 func (f *flowStatus) name() flowName { return flowName{f.Src, f.Dst, f.DestQP, f.Domain} }
 
-// index returns the positions of the entries.
-func (l *flowList) index() map[flowName]int {
-	at := make(map[flowName]int, len(l.Listed))
-	for i := range l.Listed {
-		at[l.Listed[i].name()] = i
-	}
-	return at
-}
-
-// merge adds the counts of an entry of the kernel to that of the same name, or a new entry. at are the positions of the
-// entries.
-func (l *flowList) merge(at map[flowName]int, f *flowStatus) {
-	i, ok := at[f.name()]
-	if !ok {
-		at[f.name()] = len(l.Listed)
-		l.Listed = append(l.Listed, *f)
-		l.Total++
-		return
-	}
-	e := &l.Listed[i]
+// merge adds the counts of the kernel for the same flow or sender.
+func (e *flowStatus) merge(f *flowStatus) {
 	e.Sent, e.Limited = e.Sent+f.Sent, e.Limited+f.Limited
 	e.Kind, e.To = f.Kind, f.To
 	if !f.Last.Before(e.Last) {

@@ -127,16 +127,12 @@ func (p *statusPrinter) writeRole(r *roleStatus, sinks []sinkStatus) {
 		from = ", from " + from
 	}
 	p.wrap("\n", "role "+r.Name+from)
-	marked := "marked"
-	if r.MarksNotMade > 0 {
-		marked = "not marked"
-	}
-	packets := map[string]uint64{}
-	for outcome, n := range r.Packets {
-		if outcome == "marked" {
-			outcome = marked
+	marked, packets := "marked", maps.Clone(r.Packets)
+	if copies := min(r.MarkedCopies, packets["marked"]); copies > 0 {
+		marked, packets["not marked"] = "not marked", copies // the lists only have the agent's own decisions
+		if packets["marked"] -= copies; packets["marked"] == 0 {
+			delete(packets, "marked")
 		}
-		packets[outcome] = n
 	}
 	p.writeCounts("packets", packets)
 	if r.MarksNotMade > 0 {
@@ -162,6 +158,9 @@ func (p *statusPrinter) writeRole(r *roleStatus, sinks []sinkStatus) {
 	}
 	p.writeEntries("senders", r.Senders, marked)
 	p.writeEntries("flows", r.Flows, marked)
+	if r.FlowsError != "" {
+		p.wrap("  ", "flows of the kernel are missing: "+r.FlowsError)
+	}
 	if r.Rejecting == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
@@ -78,12 +80,14 @@ proxies from routers: 1,500 of 65,536, of lost sessions 20, messages 4,321
 
 	// Marks that were not made, a due probe, and a source that the kernel reads.
 	probe = now
-	s.Roles[0].Packets["marked"], s.Roles[0].MarksNotMade = 7, 9
+	s.Roles[0].Packets["marked"], s.Roles[0].MarksNotMade, s.Roles[0].MarkedCopies = 12, 9, 7 // 5 by the kernel
+	s.Roles[0].FlowsError = "permission denied"
 	s.Roles[0].Flows.Listed[0].Marked = 7
 	s.Sources[0] = sourceStatus{Name: "queues", Type: "qdisc", Input: "eth0", Up: true, Kernel: true}
 	text := formatStatus(s, "[::1]:9479", now)
 	for _, want := range []string{
-		"\n  packets: not marked 7, refused 34, sent 1,200\n" +
+		"\n  flows of the kernel are missing: permission denied\n",
+		"\n  packets: marked 5, not marked 7, refused 34, sent 1,200\n" +
 			"  marks not made: 9; the agent only sees copies of packets\n",
 		" limited 30, not marked 7, by fastcnp to\n",
 		"since 11:59:00, its next congested\n      packet is answered by a probe\n",
@@ -140,25 +144,70 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 2, status)
 }
 
-// A flow that both the kernel and the agent decided about is listed once.
+// A flow that both the kernel and the agent decided about is listed and counted once, also if it is not among the
+// latest flows of the agent. The lists have the latest flows and senders of both.
 func TestMergeFlows(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	src, dst := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
-	level := uint8(2)
-	agent := flowStatus{Src: src, Dst: dst, DestQP: 17, decisionCounts: decisionCounts{Refused: 1},
-		Reason: "unconfirmed", Last: at}
-	kernel := flowStatus{Src: src, Dst: dst, DestQP: 17, decisionCounts: decisionCounts{Sent: 2, Limited: 3},
-		Kind: "fastcnp", To: src, Level: &level, Last: at.Add(1)}
-	other := kernel
-	other.DestQP, other.Last = 18, at.Add(2)
-	l := &flowList{Total: 9, Listed: []flowStatus{agent}}
-	index := l.index()
-	l.merge(index, &kernel)
-	l.merge(index, &other)
-	l.keepLatest(5)
-	both := kernel
-	both.Refused, both.Reason = 1, "unconfirmed"
-	require.Equal(t, &flowList{Total: 10, Listed: []flowStatus{other, both}}, l)
-	l.keepLatest(1)
-	require.Equal(t, []flowStatus{other}, l.Listed)
+	nameFlow := func(i int) flowStatus { return flowStatus{Src: src, Dst: dst, DestQP: uint32(i)} }
+	refused := decisionCounts{Refused: 1}
+	r := &roleStatus{Senders: &flowList{Total: 1, Listed: []flowStatus{
+		{Src: src, decisionCounts: refused, Reason: "unconfirmed", Last: at}}}, Flows: new(flowList)}
+	for i := range 100 { // flows 0 to 99 of the agent, before those of the kernel
+		f := nameFlow(i)
+		f.decisionCounts, f.Reason, f.Last = refused, "unconfirmed", at.Add(-time.Duration(i))
+		r.Flows.Listed = append(r.Flows.Listed, f)
+	}
+	r.Flows.Total = 100
+	failure := errors.New("interrupted")
+	r.addKernelFlows(func(visit func(*fastpath.Flow)) error {
+		for i := 90; i < 1090; i++ { // flows 90 to 1089 of the kernel, the last one first
+			visit(&fastpath.Flow{Src: src, Dst: dst, DestQP: uint32(i), Sent: 2, Limited: 3, Level: 2,
+				Depth: uint64(i), Last: at.Add(time.Duration(2000 - i))})
+		}
+		return failure
+	})
+	r.limitFlows()
+	require.Equal(t, "interrupted", r.FlowsError)
+	require.Equal(t, 1090, r.Flows.Total)
+	require.Len(t, r.Flows.Listed, 64)
+	for n, f := range r.Flows.Listed {
+		i := 90 + n
+		level, depth := uint8(2), uint64(i)
+		want := nameFlow(i)
+		want.Sent, want.Limited, want.Kind, want.To, want.Reason = 2, 3, "fastcnp", src, "limited"
+		want.Level, want.Depth, want.Last = &level, &depth, at.Add(time.Duration(2000-i))
+		if i < 100 {
+			want.Refused = 1
+		}
+		require.Equal(t, want, f)
+	}
+	level, depth := uint8(2), uint64(90)
+	require.Equal(t, &flowList{Total: 1, Listed: []flowStatus{{Src: src,
+		decisionCounts: decisionCounts{Sent: 2000, Limited: 3000, Refused: 1}, Reason: "limited",
+		Kind: "fastcnp", To: src, Level: &level, Depth: &depth, Last: at.Add(2000 - 90)}}}, r.Senders)
+}
+
+// A switch in the kernel lists all flows of the agent, to which those of the kernel are added.
+func TestListOfAllFlows(t *testing.T) {
+	s, a, _ := logging(t, "")
+	for i := range uint32(100) {
+		a.handleDecision(aboutFlow(1, 0, 1, 17+i), nil, false)
+	}
+	s.file.agent.HTTP = "given"
+	now := time.Now()
+	for _, c := range []struct {
+		name     string
+		inKernel bool
+		want     int
+	}{{"agent", false, 64}, {"kernel", true, 100}, {"agent again", false, 64}} {
+		t.Run(c.name, func(t *testing.T) {
+			now = now.Add(listInterval)
+			a.inKernel = c.inKernel
+			a.updateSizes(now)
+			require.Equal(t, 100, a.listed.Load().flows.Total)
+			require.Len(t, a.listed.Load().flows.Listed, c.want)
+			require.Len(t, s.buildStatus().Roles[0].Flows.Listed, 64)
+		})
+	}
 }

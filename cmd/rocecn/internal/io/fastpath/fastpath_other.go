@@ -32,14 +32,23 @@ func (*Answerer) HasProbed(netip.Addr) bool { return false }
 // HasSent returns false.
 func (*Answerer) HasSent([]byte, time.Duration) bool { return false }
 
-// Flows returns errors.ErrUnsupported.
-func (*Answerer) Flows() ([]Flow, error) { return nil, errors.ErrUnsupported }
+// OpenFlows returns errors.ErrUnsupported.
+func (*Answerer) OpenFlows() (*FlowTable, error) { return nil, errors.ErrUnsupported }
 
 // Counters returns zeros.
 func (*Answerer) Counters() Answered { return Answered{} }
 
 // Close does nothing.
 func (*Answerer) Close() error { return nil }
+
+// A FlowTable has the flows that Fast CNPs of an Answerer were about. It exists on Linux only.
+type FlowTable struct{}
+
+// VisitFlows returns errors.ErrUnsupported.
+func (*FlowTable) VisitFlows(func(*Flow)) error { return errors.ErrUnsupported }
+
+// Close does nothing.
+func (*FlowTable) Close() error { return nil }
 
 // A Translator turns Fast CNPs into CNPs in the kernel. It exists on Linux only.
 type Translator struct{}

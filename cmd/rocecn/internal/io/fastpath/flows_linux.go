@@ -25,18 +25,30 @@ type notified struct {
 // flowBatch is the number of flows that are read with one call of the kernel.
 const flowBatch = 1024
 
-// Flows returns the flows that Fast CNPs were about, up to 65,536 of them, in no order: those that were seen least
-// recently make room for others. While flows are added, some may be missing or twice in the result. Any goroutine may
-// call it.
-func (a *Answerer) Flows() (all []Flow, err error) {
+// A FlowTable has the flows that Fast CNPs of an Answerer were about, up to 65,536: those that were seen least recently
+// make room for others. It can still be read after the Answerer is closed.
+type FlowTable struct{ flows *ebpf.Map }
+
+// OpenFlows opens the table of flows, which the caller has to close.
+func (a *Answerer) OpenFlows() (*FlowTable, error) {
+	flows, err := a.objects.Flows.Clone()
+	if err != nil {
+		return nil, err
+	}
+	return &FlowTable{flows}, nil
+}
+
+// VisitFlows calls visit for each flow, in no order. visit must not keep the pointer. While flows are added, some may
+// be missing or be visited twice.
+func (t *FlowTable) VisitFlows(visit func(*Flow)) error {
 	now, monotonic := time.Now(), bpf.Monotonic()
 	keys, values := make([]flowKey, flowBatch), make([]notified, flowBatch)
 	var cursor ebpf.MapBatchCursor
 	for {
-		n, err := a.objects.Flows.BatchLookup(&cursor, keys, values, nil)
+		n, err := t.flows.BatchLookup(&cursor, keys, values, nil)
 		for i := range n {
 			k, v := &keys[i], &values[i]
-			all = append(all, Flow{
+			visit(&Flow{
 				Src: netip.AddrFrom16(k.Src), Dst: netip.AddrFrom16(k.Dst), DestQP: binary.BigEndian.Uint32(k.QP[:]),
 				Sent: v.Sent, Limited: v.Limited, Level: uint8(v.Level), Depth: uint64(v.Depth),
 				Last: now.Add(time.Duration(int64(v.Last) - monotonic)),
@@ -44,9 +56,12 @@ func (a *Answerer) Flows() (all []Flow, err error) {
 		}
 		switch {
 		case errors.Is(err, ebpf.ErrKeyNotExist): // the end
-			return all, nil
+			return nil
 		case err != nil:
-			return all, err
+			return err
 		}
 	}
 }
+
+// Close closes the table.
+func (t *FlowTable) Close() error { return t.flows.Close() }

@@ -154,10 +154,16 @@ func TestAnswererProbe(t *testing.T) {
 				require.True(t, a.HasProbed(sender))
 			}
 			require.Equal(t, c.want, a.Counters())
-			flows := wiretest.Must(a.Flows())(t)
-			require.Len(t, flows, 1)
-			require.Equal(t, []uint64{c.want.Copied, c.want.Limited}, []uint64{flows[0].Sent, flows[0].Limited})
 			require.False(t, a.HasProbed(self), "no policy of its own")
+
+			flows := wiretest.Must(a.OpenFlows())(t)
+			defer flows.Close()
+			require.NoError(t, a.Close())
+			var all []Flow
+			err := flows.VisitFlows(func(f *Flow) { all = append(all, *f) })
+			require.NoError(t, err, "after its answerer is closed")
+			require.Len(t, all, 1)
+			require.Equal(t, []uint64{c.want.Copied, c.want.Limited}, []uint64{all[0].Sent, all[0].Limited})
 		})
 	}
 }
