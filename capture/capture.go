@@ -209,6 +209,9 @@ type octets struct {
 	start    int64 // where the last of them began
 }
 
+// Compressed reports whether the capture is compressed.
+func (o *octets) Compressed() bool { return o.unpacked }
+
 // begin returns the first n octets of the next record. It returns io.EOF only if
 // the capture ends right before them.
 func (o *octets) begin(n int) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -618,6 +619,68 @@ func TestBlocksKeepPackets(t *testing.T) {
 				require.Positive(t, blocks)
 			})
 		}
+	}
+}
+
+// A countedReader counts its reads, each of at most 1000 octets.
+type countedReader struct {
+	from  io.Reader
+	reads int
+}
+
+func (c *countedReader) Read(b []byte) (int, error) {
+	c.reads++
+	return c.from.Read(b[:min(len(b), 1000)])
+}
+
+// Next reads nothing for a packet that is buffered, whichever blocks are before it and after it.
+func TestBuffered(t *testing.T) {
+	statistics := []byte{5, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0}
+	description := []byte{1, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0}
+	private := []byte{0xAD, 0x0B, 0, 0, 16, 0, 0, 0, 1, 2, 3, 4, 16, 0, 0, 0}
+	for _, row := range []struct {
+		name    string
+		between []byte
+	}{
+		{"packets only", nil},
+		{"statistics", statistics},
+		{"interface description", description},
+		{"private block", private},
+		{"several", slices.Concat(private, description, statistics)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var file bytes.Buffer
+			w := wiretest.Must(NewPcapngWriter(&file))(t)
+			number := wiretest.Must(w.AddInterface(Interface{Link: Ethernet}))(t)
+			for n := range 500 {
+				if n%3 > 0 {
+					file.Write(row.between)
+				}
+				b := bytes.Repeat([]byte{byte(n)}, n)
+				require.NoError(t, w.Write(number, &Record{Data: b, OrigLen: uint32(n)}, ""))
+			}
+			file.Write(row.between)
+			in := &countedReader{from: &file}
+			c := wiretest.Must(Open(in))(t)
+			buffered := 0
+			for n := 0; ; n++ {
+				without, before := c.(interface{ Buffered() bool }).Buffered(), in.reads
+				var r Record
+				if err := c.Next(&r); err == io.EOF {
+					require.Equal(t, 500, n)
+					require.False(t, without)
+					break
+				} else {
+					require.NoError(t, err)
+				}
+				require.True(t, bytes.Equal(bytes.Repeat([]byte{byte(n)}, n), r.Data))
+				if without {
+					buffered++
+					require.Equal(t, before, in.reads, "packet %d", n)
+				}
+			}
+			require.Greater(t, buffered, 100)
+		})
 	}
 }
 

@@ -86,10 +86,18 @@ func (p *pcapng) Next(r *Record) error {
 	}
 }
 
-// Buffered reports whether the next block was read completely, so that Next does not have to read for it.
+// Buffered reports whether Next can return a packet without reading: the next block is that of a packet, and was read
+// completely. After another block Next would go on to one that may not be.
 func (p *pcapng) Buffered() bool {
 	b := p.in.buffered()
-	return len(b) >= 8 && p.order != nil && uint64(p.order.Uint32(b[4:])) <= uint64(len(b))
+	if len(b) < 8 || p.order == nil || uint64(p.order.Uint32(b[4:])) > uint64(len(b)) {
+		return false
+	}
+	switch p.order.Uint32(b) {
+	case blockEnhanced, blockSimple, blockOldPacket:
+		return true
+	}
+	return false
 }
 
 // beginBlock reads type and length of a block. The byte order is that of the section,

@@ -190,7 +190,7 @@ func TestXTPrograms(t *testing.T) {
 			require.LessOrEqual(t, len(raw), 64)
 			vm := machine(t, raw, nil)
 			m := wiretest.NewFrames(uint64(i))
-			for range wiretest.Rounds(5000) {
+			for range wiretest.RoundsOrLong(5000, 20_000) {
 				ip := m.Mutate(m.IP())
 				if len(ip) < 40 || int(ip[0]>>4) != version || !inDomain(ip, rocev2.LinkIP) {
 					continue

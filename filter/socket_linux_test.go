@@ -28,7 +28,7 @@ func TestSocketRunsProgram(t *testing.T) {
 			program, err := r.Program(link)
 			vm, socket := machine(t, program, err), newFiltered(t, program)
 			random := wiretest.NewFrames(uint64(i)<<8 | uint64(link))
-			for inside := 0; inside < wiretest.Rounds(4000); {
+			for inside := 0; inside < wiretest.RoundsOrLong(4000, 20_000); {
 				frame := frameOf(random, link, random.IntN(3))
 				if len(frame) == 0 {
 					continue // no datagram of a socket

@@ -152,7 +152,7 @@ func TestSamplingErrors(t *testing.T) {
 		}, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rounds, wrong := wiretest.Rounds(20), 0
+			rounds, wrong := wiretest.RoundsOrLong(20, 50), 0
 			for seed := range uint64(rounds) {
 				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 7)), packets: 4000}
 				s.connections = 1 + s.IntN(32)
@@ -336,7 +336,7 @@ func TestClockSteps(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Second, -time.Hour, 5 * time.Second, 1500 * time.Millisecond} {
 		t.Run(by.String(), func(t *testing.T) {
 			missed := 0
-			rounds := wiretest.Rounds(20)
+			rounds := wiretest.RoundsOrLong(20, 50)
 			for seed := range uint64(rounds) {
 				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 9)), packets: 2000, connections: 4}
 				plain := s.run()
@@ -497,7 +497,7 @@ func TestTwoClockSteps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			missed := 0
-			rounds := wiretest.Rounds(20)
+			rounds := wiretest.RoundsOrLong(20, 40)
 			for seed := range uint64(rounds) {
 				s := &simulation{Rand: rand.New(rand.NewPCG(seed, 9)), packets: 2000, connections: 4}
 				plain := s.run().Snapshot()

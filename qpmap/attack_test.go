@@ -166,12 +166,12 @@ func TestDataContradictsCM(t *testing.T) {
 func TestFloodOfForgedCM(t *testing.T) {
 	for _, x := range []struct {
 		what     string
-		flood    int
+		long     int // packets in a long run, else 100,000
 		messages func(c *connection) []rocev2.Packet
 	}{
-		{"REQ", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req()} }},
+		{"REQ", 1_000_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req()} }},
 		{"REP", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.rep()} }},
-		{"REQ, REP", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req(), c.rep()} }},
+		{"REQ, REP", 300_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req(), c.rep()} }},
 		{"DREQ, DREP and REJ", 100_000, func(c *connection) []rocev2.Packet {
 			return []rocev2.Packet{c.dreq(), c.drep(),
 				c.rej()}
@@ -188,7 +188,7 @@ func TestFloodOfForgedCM(t *testing.T) {
 				observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
 				alive = append(alive, c)
 			}
-			for sent := 0; sent < wiretest.Rounds(x.flood); {
+			for sent := 0; sent < wiretest.RoundsOrLong(100_000, x.long); {
 				c := live()
 				if r.IntN(2) == 0 { // half of them between other hosts
 					c.A, c.B = randomAddr(r), randomAddr(r)

@@ -17,6 +17,14 @@ func Rounds(n int) int {
 // Long reports whether tests run with all their inputs, as in the nightly run: with ROCECN_LONG=1 in the environment.
 func Long() bool { return os.Getenv("ROCECN_LONG") != "" }
 
+// RoundsOrLong is Rounds for a slow test: it returns long instead of n if all inputs are tried.
+func RoundsOrLong(n, long int) int {
+	if Long() {
+		n = long
+	}
+	return Rounds(n)
+}
+
 // Once skips a test in a short run: a test that reads the repository, which is the same on every
 // machine, or a slow test with a result that other tests check as well.
 func Once(t *testing.T) {

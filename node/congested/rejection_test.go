@@ -161,7 +161,11 @@ func TestUnconfirmedExpires(t *testing.T) {
 // switch that sends 200 Fast CNPs a second about the flow. At least 99.9 % of the packets are still answered by a Fast
 // CNP.
 func TestBlindRejections(t *testing.T) {
-	for seed := range uint64(2) {
+	seeds := uint64(2)
+	if wiretest.Long() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 49))
 			cfg := method(congested.MethodFastCNP)

@@ -40,7 +40,7 @@ type Batch[T any] struct {
 	Octets  int64  // octets of the capture read so far
 	Dropped uint64 // packets dropped by the kernel so far, of a live capture
 
-	block    *block        // memory of the packets, or nil
+	block    *block[T]     // memory of the packets, or nil
 	number   uint64        // in the capture, from 0
 	owner    *store[T]     // where the batch returns to
 	prepared chan struct{} // receives one value when the batch of a stream is prepared

@@ -2,9 +2,15 @@ package batches
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -58,11 +64,34 @@ func testPacket(n int) []byte {
 	return bytes.Repeat([]byte{byte(n)}, length)
 }
 
-// writeCapture returns the octets of a capture with n packets.
-func writeCapture(t *testing.T, n int, pcapng bool) []byte {
+// otherBlock returns a pcapng block that has no packet: an interface description, statistics or one of a private type.
+// Some are longer than a block of memory.
+func otherBlock(n int) []byte {
+	var kind uint32
+	var body []byte
+	switch n % 3 {
+	case 0:
+		kind, body = 1, []byte{1, 0, 0, 0, 0, 0, 0, 0} // Ethernet, without options
+	case 1:
+		kind, body = 5, make([]byte, 12+n%7*4)
+	case 2:
+		kind, body = 0xBAD, make([]byte, 4*(n*131%700))
+		if n%100 == 2 {
+			body = make([]byte, blockSize+64<<10)
+		}
+	}
+	length := uint32(len(body) + 12)
+	b := binary.LittleEndian.AppendUint32(nil, kind)
+	b = append(binary.LittleEndian.AppendUint32(b, length), body...)
+	return binary.LittleEndian.AppendUint32(b, length)
+}
+
+// writeCapture returns the octets of a capture with n packets. In the format "pcapng, other blocks" one in three packets
+// is preceded by other blocks.
+func writeCapture(t *testing.T, n int, format string) []byte {
 	var out bytes.Buffer
 	var write func(*capture.Record) error
-	if pcapng {
+	if format != "pcap" {
 		w := wiretest.Must(capture.NewPcapngWriter(&out))(t)
 		number := wiretest.Must(w.AddInterface(capture.Interface{Link: capture.Ethernet}))(t)
 		write = func(r *capture.Record) error { return w.Write(number, r, "") }
@@ -71,34 +100,71 @@ func writeCapture(t *testing.T, n int, pcapng bool) []byte {
 	}
 	for i := range n {
 		b := testPacket(i)
+		if format == "pcapng, other blocks" && i%3 == 1 {
+			for j := range 1 + i%2 {
+				out.Write(otherBlock(i/3 + j))
+			}
+		}
 		require.NoError(t, write(&capture.Record{Data: b, OrigLen: uint32(len(b)), Time: time.Unix(int64(i), 0)}))
 	}
 	return out.Bytes()
+}
+
+// compress returns octets compressed with gzip.
+func compress(t *testing.T, octets []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	wiretest.Must(z.Write(octets))(t)
+	require.NoError(t, z.Close())
+	return out.Bytes()
+}
+
+// shortReads returns between 1 and 5000 octets for each Read.
+type shortReads struct {
+	from  io.Reader
+	reads int
+}
+
+func (s *shortReads) Read(b []byte) (int, error) {
+	s.reads++
+	return s.from.Read(b[:min(len(b), 1+s.reads*7919%5000)])
 }
 
 // All packets are prepared with their own octets and used in order, from files and pipes, by any number of goroutines.
 // An error in the capture comes after the packets before it.
 func TestOrder(t *testing.T) {
 	const packets = 1500
-	for _, format := range []string{"pcap", "pcapng"} {
-		octets := writeCapture(t, packets, format == "pcapng")
-		name := filepath.Join(t.TempDir(), "capture")
-		require.NoError(t, os.WriteFile(name, octets, 0o600))
-		truncated := name + ".truncated"
-		require.NoError(t, os.WriteFile(truncated, octets[:len(octets)-1], 0o600))
+	for _, format := range []string{"pcap", "pcapng", "pcapng, other blocks"} {
+		octets := writeCapture(t, packets, format)
+		zipped := compress(t, octets)
+		dir := t.TempDir()
+		writeFile := func(name string, octets []byte) string {
+			path := filepath.Join(dir, name)
+			require.NoError(t, os.WriteFile(path, octets, 0o600))
+			return path
+		}
+		file, truncated := writeFile("capture", octets), writeFile("truncated", octets[:len(octets)-1])
+		zippedFile := writeFile("capture.gz", zipped)
+		truncatedZipped := writeFile("truncated.gz", compress(t, octets[:len(octets)-1]))
 		for _, workers := range []int{1, 2, 8} {
 			for _, row := range []struct {
 				name, input string
+				stdin       io.Reader
 				want        int
 				err         string
 			}{
-				{"file", name, packets, ""},
-				{"pipe", "-", packets, ""},
-				{"truncated file", truncated, packets - 1, "the file ends early"},
+				{"file", file, nil, packets, ""},
+				{"pipe", "-", bytes.NewReader(octets), packets, ""},
+				{"pipe with short reads", "-", &shortReads{from: bytes.NewReader(octets)}, packets, ""},
+				{"truncated file", truncated, nil, packets - 1, "the file ends early"},
+				{"file with gzip", zippedFile, nil, packets, ""},
+				{"pipe with gzip", "-", bytes.NewReader(zipped), packets, ""},
+				{"pipe with gzip and short reads", "-", &shortReads{from: bytes.NewReader(zipped)}, packets, ""},
+				{"truncated file with gzip", truncatedZipped, nil, packets - 1, "the file ends early"},
 			} {
 				t.Run(fmt.Sprintf("%s, %s, %d workers", format, row.name, workers), func(t *testing.T) {
 					used := 0
-					r := Reader[[]byte]{Inputs: &cli.Inputs{Stdin: bytes.NewReader(octets)}, Workers: workers,
+					r := Reader[[]byte]{Inputs: &cli.Inputs{Stdin: row.stdin}, Workers: workers,
 						NewPreparer: func() func(b *Batch[[]byte]) {
 							return func(b *Batch[[]byte]) {
 								b.Result = b.Result[:0]
@@ -128,5 +194,231 @@ func TestOrder(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// prepareNothing is a NewPreparer without work.
+func prepareNothing() func(*Batch[int]) { return func(*Batch[int]) {} }
+
+// A block returns to the store that it was taken from, whichever goroutine found the last batch in it.
+func TestBlocksReturn(t *testing.T) {
+	var takes, finds store[int]
+	f := finder[int]{in: new(cli.Input)}
+	blocks := map[*block[int]]bool{}
+	for range 1000 {
+		for _, s := range []*store[int]{&takes, &finds} {
+			f.store = s
+			if s == &takes {
+				f.nextBlock()
+			}
+			blocks[f.block] = true
+			f.beginBatch()
+			f.passBatch()
+		}
+		for _, b := range f.found {
+			b.owner.putBatch(b)
+		}
+		f.found = f.found[:0]
+	}
+	require.LessOrEqual(t, len(blocks), 2, "one that is read into, and one with its end")
+}
+
+// The memory does not grow with the length of a capture, of which several goroutines find batches in the same block.
+func TestBlocksOfLongCapture(t *testing.T) {
+	octets := writeCapture(t, 900, "pcap")
+	octets = append(octets, bytes.Repeat(octets[24:], 80<<20/len(octets))...)
+	path := filepath.Join(t.TempDir(), "long.pcap.gz")
+	require.NoError(t, os.WriteFile(path, compress(t, octets), 0o600))
+	before := runtime.GOMAXPROCS(4)
+	defer runtime.GOMAXPROCS(before)
+	for _, row := range []struct {
+		name, input string
+		stdin       io.Reader
+	}{
+		{"file with gzip", path, nil},
+		{"pipe with short reads", "-", &shortReads{from: bytes.NewReader(octets)}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			blocks, used := map[*block[int]]bool{}, 0
+			r := Reader[int]{Inputs: &cli.Inputs{Stdin: row.stdin}, Workers: 4, NewPreparer: prepareNothing,
+				Use: func(b *Batch[int]) error {
+					blocks[b.block] = true
+					used += len(b.Records)
+					return nil
+				}}
+			require.NoError(t, r.ReadCapture(t.Context(), row.input))
+			require.Greater(t, used, 50_000)
+			t.Log(len(blocks))
+			require.Less(t, len(blocks), 64, "of %d", len(octets)/blockSize)
+		})
+	}
+}
+
+// The capture copies the end of a block after it got the next one. So no finder, of another input or with the store of
+// another goroutine, gets that block in between.
+func TestBlocksOfTwoFinders(t *testing.T) {
+	var stores [2]store[int]
+	a, b := finder[int]{store: &stores[0]}, finder[int]{store: new(store[int])}
+	first := &a.nextBlock()[0]
+	a.store = &stores[1]
+	require.NotSame(t, first, &a.nextBlock()[0])
+	require.NotSame(t, first, &b.nextBlock()[0])
+	a.store = &stores[0]
+	require.Same(t, first, &a.nextBlock()[0], "used again later")
+}
+
+// A batch holds the block of each of its packets, also of one after a block of another kind, which may end in another
+// block of memory.
+func TestBatchesHoldBlocks(t *testing.T) {
+	const packets = 100
+	var file bytes.Buffer
+	w := wiretest.Must(capture.NewPcapngWriter(&file))(t)
+	number := wiretest.Must(w.AddInterface(capture.Interface{Link: capture.Ethernet}))(t)
+	packet := func(n int) []byte { return bytes.Repeat([]byte{byte(n)}, 60_000+n*997%3000) }
+	for n := range packets {
+		file.Write(otherBlock(3*n + n%2))
+		b := packet(n)
+		require.NoError(t, w.Write(number, &capture.Record{Data: b, OrigLen: uint32(len(b))}, ""))
+		if n%2 == 1 {
+			private := make([]byte, 100<<10) // of a private type, and shorter than a block of memory
+			copy(private, []byte{0xAD, 0x0B})
+			binary.LittleEndian.PutUint32(private[4:], uint32(len(private)))
+			binary.LittleEndian.PutUint32(private[len(private)-4:], uint32(len(private)))
+			file.Write(private)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "capture")
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	f := finder[int]{store: new(store[int])}
+	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
+	defer f.in.Close()
+	var all []*Batch[int] // none is used meanwhile
+	for b := f.findBatch(); b != nil; b = f.findBatch() {
+		all = append(all, b)
+	}
+	n := 0
+	for _, b := range all {
+		require.Equal(t, n, b.First)
+		for i := range b.Records {
+			require.True(t, bytes.Equal(packet(n), b.Records[i].Data), "packet %d", n)
+			n++
+		}
+	}
+	require.Equal(t, packets, n)
+}
+
+// Two captures that are read in turn keep their own octets.
+func TestTwoSources(t *testing.T) {
+	const packets = 900
+	path := filepath.Join(t.TempDir(), "capture.gz")
+	require.NoError(t, os.WriteFile(path, compress(t, writeCapture(t, packets, "pcapng, other blocks")), 0o600))
+	var read func(depth int) int
+	read = func(depth int) (used int) {
+		r := Reader[int]{Inputs: &cli.Inputs{}, Workers: 4, NewPreparer: prepareNothing,
+			Use: func(b *Batch[int]) error {
+				if depth == 0 && b.First%7 == 0 {
+					require.Equal(t, packets, read(1))
+				}
+				for i := range b.Records {
+					require.True(t, bytes.Equal(testPacket(used), b.Records[i].Data), "packet %d", used)
+					used++
+				}
+				return nil
+			}}
+		require.NoError(t, r.ReadCapture(t.Context(), path))
+		return used
+	}
+	require.Equal(t, packets, read(0))
+}
+
+// An error of Use, or the end of the context, ends the reading early, and no goroutine is left.
+func TestReadingEnds(t *testing.T) {
+	octets := writeCapture(t, 900, "pcap")
+	octets = append(octets, bytes.Repeat(octets[24:], 20<<20/len(octets))...)
+	total := 900 * (1 + 20<<20/(len(octets)-20<<20))
+	dir := t.TempDir()
+	file, zipped := filepath.Join(dir, "long.pcap"), filepath.Join(dir, "long.pcap.gz")
+	require.NoError(t, os.WriteFile(file, octets, 0o600))
+	require.NoError(t, os.WriteFile(zipped, compress(t, octets), 0o600))
+	errEnough := errors.New("enough")
+	for _, workers := range []int{1, 2, 8} {
+		for _, row := range []struct {
+			name, input string
+			cancels     bool
+		}{
+			{"error, file", file, false},
+			{"error, file with gzip", zipped, false},
+			{"error, pipe", "-", false},
+			{"canceled, file", file, true},
+			{"canceled, pipe that pauses", "-", true},
+		} {
+			t.Run(fmt.Sprintf("%s, %d workers", row.name, workers), func(t *testing.T) {
+				before := runtime.NumGoroutine()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var stdin io.Reader = bytes.NewReader(octets)
+				if row.cancels {
+					in, out := io.Pipe()
+					defer in.Close()
+					stdin = in
+					if row.input == "-" {
+						go func() { _, _ = out.Write(octets[:100<<10]) }()
+					}
+				}
+				batches, used := 0, 0
+				r := Reader[int]{Inputs: &cli.Inputs{Stdin: stdin}, Workers: workers, NewPreparer: prepareNothing,
+					Use: func(b *Batch[int]) error {
+						batches++
+						used += len(b.Records)
+						switch {
+						case row.cancels:
+							cancel()
+						case batches == 3:
+							return errEnough
+						}
+						return nil
+					}}
+				err := r.ReadCapture(ctx, row.input)
+				if row.cancels {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, errEnough)
+					require.Equal(t, 3, batches)
+				}
+				require.Positive(t, used)
+				require.Less(t, used, total)
+				if p, ok := stdin.(*io.PipeReader); ok {
+					p.Close()
+				}
+				wiretest.Await(t, "no more goroutines than before", func() bool {
+					return runtime.NumGoroutine() <= before
+				})
+			})
+		}
+	}
+}
+
+// A goroutine that waits for a compressed file sleeps, as decompressing takes long.
+func TestSpinning(t *testing.T) {
+	before := runtime.GOMAXPROCS(2)
+	defer runtime.GOMAXPROCS(before)
+	for _, row := range []struct {
+		name   string
+		octets []byte
+		want   bool
+	}{
+		{"pcap", writeCapture(t, 10, "pcap"), true},
+		{"pcapng", writeCapture(t, 10, "pcapng"), true},
+		{"pcap with gzip", compress(t, writeCapture(t, 10, "pcap")), false},
+		{"pcapng with gzip", compress(t, writeCapture(t, 10, "pcapng")), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "capture")
+			require.NoError(t, os.WriteFile(path, row.octets, 0o600))
+			in := wiretest.Must(cli.Open(t.Context(), path, nil, func(int64) error { return nil }))(t)
+			defer in.Close()
+			q := newFileReader(&Reader[int]{}, &finder[int]{in: in})
+			require.Equal(t, row.want, q.spins)
+		})
 	}
 }

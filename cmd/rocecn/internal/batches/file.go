@@ -23,18 +23,21 @@ type fileReader[T any] struct {
 	changes
 }
 
+// newFileReader returns a fileReader of the file that f finds batches of.
+func newFileReader[T any](r *Reader[T], f *finder[T]) *fileReader[T] {
+	q := &fileReader[T]{Reader: r, finder: f}
+	q.changed.L = &q.mu
+	q.spins = runtime.GOMAXPROCS(0) > 1 && !f.in.Compressed()
+	return q
+}
+
 // readFile reads a file with r.Workers goroutines.
 func (r *Reader[T]) readFile(f *finder[T]) error {
 	defer f.in.Close()
-	q := &fileReader[T]{Reader: r, finder: f}
-	q.init()
+	q := newFileReader(r, f)
 	var others sync.WaitGroup
 	for range r.Workers - 1 {
 		others.Go(q.prepareBatches)
-	}
-	if r.Workers > 1 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
 	}
 	err := q.useBatches()
 	q.ended.Store(true)
@@ -45,13 +48,12 @@ func (r *Reader[T]) readFile(f *finder[T]) error {
 
 // prepareBatches prepares batches as long as there are further ones that are used.
 func (q *fileReader[T]) prepareBatches() {
-	runtime.LockOSThread() // to stay on one CPU: its cache has the memory of the batches
 	prepare, own := q.NewPreparer(), new(store[T])
 	for {
 		if !q.spin(q.finding.TryLock) {
 			q.finding.Lock()
 		}
-		b := q.find(own)
+		b := q.findBatch(own)
 		q.finding.Unlock()
 		if b == nil {
 			return
@@ -78,7 +80,7 @@ func (q *fileReader[T]) useBatches() error {
 		next := &q.prepared[q.used.Load()%maxPrepared]
 		b := next.Load()
 		if b == nil {
-			if b = q.tryFind(own); b != nil {
+			if b = q.tryFindBatch(own); b != nil {
 				prepare(b)
 				q.prepared[b.number%maxPrepared].Store(b)
 				continue
@@ -98,16 +100,16 @@ func (q *fileReader[T]) useBatches() error {
 	}
 }
 
-// find returns the next batch, in memory of this store, or nil after the last one. Only the holder of finding may call
+// findBatch returns the next batch, in memory of this store, or nil after the last one. Only the holder of finding may call
 // it.
-func (q *fileReader[T]) find(in *store[T]) *Batch[T] {
+func (q *fileReader[T]) findBatch(in *store[T]) *Batch[T] {
 	q.finder.store = in
-	return q.finder.find()
+	return q.finder.findBatch()
 }
 
-// tryFind is find for the goroutine that uses batches, which must not wait for space. It returns nil also if another
+// tryFindBatch is findBatch for the goroutine that uses batches, which must not wait for space. It returns nil also if another
 // goroutine finds a batch, or if too many batches would wait.
-func (q *fileReader[T]) tryFind(in *store[T]) *Batch[T] {
+func (q *fileReader[T]) tryFindBatch(in *store[T]) *Batch[T] {
 	if !q.finding.TryLock() {
 		return nil
 	}
@@ -115,7 +117,7 @@ func (q *fileReader[T]) tryFind(in *store[T]) *Batch[T] {
 	if q.finder.number >= q.used.Load()+maxPrepared { // only this goroutine changes used
 		return nil
 	}
-	return q.find(in)
+	return q.findBatch(in)
 }
 
 // changes lets goroutines wait for a condition on atomic variables. As others usually meet it within microseconds, and
@@ -124,10 +126,8 @@ type changes struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	sleeping atomic.Int32
-	spins    bool // there is another CPU
+	spins    bool // another CPU exists, and the file is not compressed: decompressing takes longer than waking
 }
-
-func (c *changes) init() { c.changed.L, c.spins = &c.mu, runtime.GOMAXPROCS(0) > 1 }
 
 // spinning is the time before a goroutine sleeps.
 const spinning = 200 * time.Microsecond

@@ -16,9 +16,20 @@ import (
 const blockSize = 128 << 10
 
 // A block is memory for packets. The packets of a file in one block are one batch, in a stream they may be several.
-type block struct {
+type block[T any] struct {
 	octets [blockSize]byte
 	users  atomic.Int32 // batches with packets in the block, and the finder that reads into it
+	home   *store[T]    // store that the block was allocated for
+}
+
+// release ends one use of the block, which may be nil. Without users, the block returns to its own store: that of the
+// goroutine that takes blocks, even if another one found the last batch in it.
+func (b *block[T]) release() {
+	if b != nil && b.users.Add(-1) == 0 {
+		b.home.mu.Lock()
+		b.home.blocks = append(b.home.blocks, b)
+		b.home.mu.Unlock()
+	}
 }
 
 // A store has the unused batches and blocks of one goroutine. They return to it, as the cache of its CPU may still have
@@ -26,11 +37,11 @@ type block struct {
 type store[T any] struct {
 	mu      sync.Mutex
 	batches []*Batch[T]
-	blocks  []*block
+	blocks  []*block[T]
 }
 
 // takeBatch returns an empty batch with packets in a block, which may be nil.
-func (s *store[T]) takeBatch(in *block) *Batch[T] {
+func (s *store[T]) takeBatch(in *block[T]) *Batch[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := takeLast(&s.batches)
@@ -46,12 +57,12 @@ func (s *store[T]) takeBatch(in *block) *Batch[T] {
 }
 
 // takeBlock returns a block with one user.
-func (s *store[T]) takeBlock() *block {
+func (s *store[T]) takeBlock() *block[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := takeLast(&s.blocks)
 	if b == nil {
-		b = new(block)
+		b = &block[T]{home: s}
 	}
 	b.users.Store(1)
 	return b
@@ -68,21 +79,12 @@ func takeLast[E any](all *[]*E) *E {
 	return e
 }
 
-// putBatch returns a batch, and its block if that has no other users.
+// putBatch returns a batch, and ends its use of the block.
 func (s *store[T]) putBatch(b *Batch[T]) {
-	s.release(b.block)
+	b.block.release()
 	s.mu.Lock()
 	s.batches = append(s.batches, b)
 	s.mu.Unlock()
-}
-
-// release ends one use of a block, which may be nil.
-func (s *store[T]) release(b *block) {
-	if b != nil && b.users.Add(-1) == 0 {
-		s.mu.Lock()
-		s.blocks = append(s.blocks, b)
-		s.mu.Unlock()
-	}
 }
 
 // A finder finds the packets of one capture in its octets.
@@ -91,12 +93,11 @@ type finder[T any] struct {
 	copies bool      // packets are not in blocks and are copied to one
 	store  *store[T] // of the goroutine that finds batches
 
-	pass    func(*Batch[T]) bool // of a stream: takes a batch, and reports whether more are wanted
+	pass    func(*Batch[T]) bool // function that takes a batch of a stream and reports whether more are wanted
 	found   []*Batch[T]          // of a file: batches to be returned, at most two
 	ended   bool                 // the last batch was found, or no more are wanted
 	octets  int64                // octets read so far
-	block   *block               // block that the capture is read into, or nil
-	from    *store[T]            // store of that block
+	block   *block[T]            // block that the capture is read into, or nil
 	used    int                  // octets of the block that are in use, with copies
 	batch   *Batch[T]            // packets found in the block, or nil
 	number  uint64               // of the next batch
@@ -104,23 +105,23 @@ type finder[T any] struct {
 	record  capture.Record
 }
 
-// find returns the next batch of a file, or nil after the last one, which has the error that ended the file.
+// findBatch returns the next batch of a file, or nil after the last one, which has the error that ended the file.
 //
 // A batch ends before the next block is read. So a goroutine that prepares the batches that it finds has read their
 // octets itself: they are in the cache of its CPU.
-func (f *finder[T]) find() *Batch[T] {
+func (f *finder[T]) findBatch() *Batch[T] {
 	for len(f.found) == 0 && !f.ended {
 		f.findPacket()
 		for b := f.batch; b != nil; b = f.batch {
 			if !f.in.Buffered() {
-				f.handOn()
+				f.passBatch()
 				break
 			}
 			n := len(b.Records) // in place, as a copy of a new record would wait until its fields are written
 			b.Records = slices.Grow(b.Records, 1)[:n+1]
 			if b.err = f.in.Next(&b.Records[n]); b.err != nil {
 				b.Records, f.ended = b.Records[:n], true
-				f.handOn()
+				f.passBatch()
 			}
 		}
 	}
@@ -142,7 +143,7 @@ func (f *finder[T]) findPacket() {
 	b := f.beginBatch()
 	if err != nil {
 		b.err, f.ended = err, true
-		f.handOn()
+		f.passBatch()
 		return
 	}
 	b.Records = append(b.Records, *r)
@@ -156,8 +157,8 @@ func (f *finder[T]) beginBatch() *Batch[T] {
 	return f.batch
 }
 
-// handOn passes on the batch, if there is one.
-func (f *finder[T]) handOn() {
+// passBatch passes on the batch, if there is one.
+func (f *finder[T]) passBatch() {
 	b := f.batch
 	if b == nil {
 		return
@@ -177,11 +178,9 @@ func (f *finder[T]) handOn() {
 // nextBlock passes on the batch, and returns the memory for the next read. The capture still has to copy the end of the
 // previous block, which keeps its octets: no other block is read into meanwhile.
 func (f *finder[T]) nextBlock() []byte {
-	f.handOn()
-	if f.block != nil {
-		f.from.release(f.block)
-	}
-	f.block, f.from = f.store.takeBlock(), f.store
+	f.passBatch()
+	f.block.release()
+	f.block = f.store.takeBlock()
 	return f.block.octets[:]
 }
 
@@ -189,7 +188,7 @@ func (f *finder[T]) nextBlock() []byte {
 func (f *finder[T]) beforeRead(octets int64) error {
 	f.octets = octets
 	if f.in != nil && f.in.Size == 0 {
-		f.handOn()
+		f.passBatch()
 	}
 	if f.ended {
 		return io.EOF

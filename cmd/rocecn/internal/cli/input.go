@@ -143,6 +143,12 @@ func (in *Input) Buffered() bool {
 	return ok && b.Buffered()
 }
 
+// Compressed reports whether the capture is compressed, so that reading it takes long.
+func (in *Input) Compressed() bool {
+	c, ok := in.packets.(interface{ Compressed() bool })
+	return ok && c.Compressed()
+}
+
 // Options returns the options to decode a record of in.
 func (in *Input) Options(r *capture.Record) rocev2.DecodeOptions {
 	o := r.Options()

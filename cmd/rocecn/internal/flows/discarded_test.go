@@ -2,8 +2,10 @@ package flows
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -43,6 +45,13 @@ func flowRecord(format uint32, content ...byte) []byte {
 // text is a string of XDR.
 func text(s string) []byte {
 	return append(append(words(uint32(len(s))), s...), make([]byte, -len(s)&3)...)
+}
+
+// inFrame returns a frame with a datagram.
+func (m *sampleMaker) inFrame(data []byte) []byte {
+	d := rocev2.Datagram{Src: netip.MustParseAddr("192.0.2.250"), Dst: netip.MustParseAddr("192.0.2.9"),
+		HopLimit: 64, SrcPort: 50000, DstPort: 6343, Data: data}
+	return append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}, wiretest.Must(d.AppendBinary(nil))(m.t)...)
 }
 
 // header is the record of the request's first 64 octets.
@@ -181,21 +190,16 @@ func TestSFlowNames(t *testing.T) {
 // datagrams count once, and samples do not count.
 func TestDiscardedInCapture(t *testing.T) {
 	m := newSampleMaker(t)
-	inFrame := func(data []byte) []byte {
-		d := rocev2.Datagram{Src: netip.MustParseAddr("192.0.2.250"), Dst: netip.MustParseAddr("192.0.2.9"),
-			HopLimit: 64, SrcPort: 50000, DstPort: 6343, Data: data}
-		return append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}, wiretest.Must(d.AppendBinary(nil))(t)...)
-	}
 	inMirror := func(frame []byte) []byte { // ERSPAN of type I
 		b := wiretest.Hex(t, "020000000002 020000000001 0800 45000000 00000000 402f0000 c0000201 c0000202 000088be")
 		b = append(b, frame...)
 		binary.BigEndian.PutUint16(b[16:], uint16(len(b)-14))
 		return b
 	}
-	first := inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...)))
-	added := [][]byte{first, first, inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...))),
-		inMirror(inFrame(m.discarded(258, 5))),
-		inFrame(m.datagram(1, words(1, 7, 100, 100, 3, 7, 9, 1), m.header())), inFrame([]byte("no sFlow"))}
+	first := m.inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...)))
+	added := [][]byte{first, first, m.inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...))),
+		inMirror(m.inFrame(m.discarded(258, 5))),
+		m.inFrame(m.datagram(1, words(1, 7, 100, 100, 3, 7, 9, 1), m.header())), m.inFrame([]byte("no sFlow"))}
 	var frames [][]byte
 	for _, r := range wiretest.Capture(t, "rxe-perf4.pcap") {
 		frames = append(frames, r.Data)
@@ -237,6 +241,56 @@ func TestDiscardedInCapture(t *testing.T) {
 	_, out, _ = run(t, nil, path)
 	require.Contains(t, out, "Switches reported by sFlow that they discarded 3 packets (1 acl, 2 no_buffer_space).")
 	require.Contains(t, out, "2 packets discarded by 192.0.2.250 port 9 queue 3: no_buffer_space")
+}
+
+// pieces returns one piece of a capture for each Read.
+type pieces [][]byte
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(*p) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, (*p)[0])
+	*p = (*p)[1:]
+	return n, nil
+}
+
+// A drop notification counts in the interval of its own packet, in a file as in a pipe that brings each packet alone.
+func TestDiscardedInIntervals(t *testing.T) {
+	m := newSampleMaker(t)
+	var file bytes.Buffer
+	w := wiretest.Must(capture.NewWriter(&file, capture.Ethernet, time.Microsecond))(t)
+	pipe, begin := pieces{}, 0
+	write := func(frame []byte, second int64) {
+		r := capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(second, 0)}
+		require.NoError(t, w.Write(&r))
+		pipe = append(pipe, bytes.Clone(file.Bytes()[begin:]))
+		begin = file.Len()
+	}
+	notifications := map[int64]int{103: 2, 106: 1}
+	for second := int64(100); second < 110; second++ {
+		write(m.request, second)
+		for range notifications[second] {
+			write(m.inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...))), second)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "drops.pcap")
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+
+	status, fromFile, stderr := run(t, nil, "-json", "-interval", "1s", path)
+	require.Zero(t, status, stderr)
+	got := map[string]float64{}
+	for line := range strings.Lines(fromFile) {
+		var l map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		if by, ok := l["discarded"].(map[string]any); ok && l["dst"] != nil {
+			got[valueAt(l, "interval", "from").(string)] += by["no_buffer_space"].(float64)
+		}
+	}
+	require.Equal(t, map[string]float64{"1970-01-01T00:01:43.000000Z": 2, "1970-01-01T00:01:46.000000Z": 1}, got)
+	status, fromPipe, stderr := run(t, &pipe, "-json", "-interval", "1s", "-")
+	require.Zero(t, status, stderr)
+	require.Equal(t, fromFile, fromPipe)
 }
 
 // A rule about trimmed packets is broken by a flow of which all packets were trimmed.

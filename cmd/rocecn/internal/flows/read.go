@@ -26,17 +26,17 @@ type reader struct {
 
 	ended time.Time // the latest packet of the last file
 
-	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
-	datagram func(b []byte, from netip.Addr, t time.Time)           // is given each datagram of sFlow, or nil
-	progress func(octets, size int64)                               // called with the octets read so far, or nil
-	idle     func(d time.Duration) error                            // nil, or told that nothing came for so long
-	asks     chan func()                                            // functions to call between packets
+	packet   func(p *flows.Packet, frame uint64, t time.Time) error // function for each packet
+	datagram func(b []byte, from netip.Addr, t time.Time)           // function for each sFlow datagram, or nil
+	progress func(octets, size int64)                               // function for the octets read so far, or nil
+	idle     func(d time.Duration) error                            // function for a time without packets, or nil
+	asks     chan func()                                            // functions to call between batches
 }
 
 // droppedPackets returns the number of packets that the kernel dropped so far.
 func (r *reader) droppedPackets() uint64 { return r.dropped + r.present }
 
-// errUnknownLink says that some packets could not be looked at.
+// errUnknownLink is the error for a capture with packets that were not decoded because of their link type.
 var errUnknownLink = errors.New("packets of a link type that is not supported are counted as others")
 
 // decoded is the result of decoding a batch.
@@ -49,9 +49,9 @@ type decoded struct {
 
 // A datagram is an sFlow datagram. Its data is valid as long as its batch.
 type datagram struct {
-	data []byte
-	from netip.Addr
-	time time.Time
+	record int // index of its packet in the batch
+	data   []byte
+	from   netip.Addr
 }
 
 // readCapture passes on the packets of one file, or of an interface.
@@ -70,20 +70,24 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 	return err
 }
 
-// useBatch passes on the packets and datagrams of a batch.
+// useBatch passes on the packets and datagrams of a batch in their order, because a packet may end an interval, and a
+// datagram belongs to the interval of its own packet.
 func (r *reader) useBatch(b *batches.Batch[decoded]) error {
 	d := &b.Result
 	if d.latest.After(r.ended) {
 		r.ended = d.latest
 	}
+	datagrams := d.datagrams
 	for i := range d.packets {
 		r.frames++
-		if err := r.packet(&d.packets[i], r.frames, b.Records[i].Time); err != nil {
+		t := b.Records[i].Time
+		if err := r.packet(&d.packets[i], r.frames, t); err != nil {
 			return err
 		}
-	}
-	for _, d := range d.datagrams {
-		r.datagram(d.data, d.from, d.time)
+		if len(datagrams) > 0 && datagrams[0].record == i {
+			r.datagram(datagrams[0].data, datagrams[0].from, t)
+			datagrams = datagrams[1:]
+		}
 	}
 	if r.progress != nil {
 		r.progress(b.Octets, b.Input.Size)
@@ -114,7 +118,7 @@ func decodeBatch(b *batches.Batch[decoded], d *flows.Decoder, samples bool) {
 		}
 		var u rocev2.Datagram
 		if f.Decode(r.Data, o); f.Inner().Datagram(&u, sflow.Port) == nil {
-			out.datagrams = append(out.datagrams, datagram{u.Data, u.Src, r.Time})
+			out.datagrams = append(out.datagrams, datagram{i, u.Data, u.Src})
 		}
 	}
 }

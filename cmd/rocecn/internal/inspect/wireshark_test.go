@@ -182,7 +182,7 @@ func TestWiresharkPluginJSON(t *testing.T) {
 	script := wiretest.Path(t, "..", "wireshark", "rocecn.lua")
 	dir := t.TempDir()
 	levels := map[string]int{}
-	file := merged(t, []string{wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"),
+	file := mergeCaptures(t, []string{wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"),
 		wiretest.Path(t, "tour.pcap")})
 	cmd := exec.Command(wiretest.Tool(t, "tshark"), "-n", "-r", file, "-X", "lua_script:"+script, "-T", "json")
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)
@@ -244,7 +244,7 @@ func pluginAgrees(t *testing.T, files ...string) (kinds map[string]int) {
 		in[len(want)] = file
 		want = slices.AppendSeq(want, strings.Lines(out))
 	}
-	got := plugin(t, merged(t, files))
+	got := plugin(t, mergeCaptures(t, files))
 	require.Len(t, got, len(want))
 	kinds = map[string]int{}
 	file, first := "", 0
@@ -266,8 +266,8 @@ func pluginAgrees(t *testing.T, files ...string) (kinds map[string]int) {
 	return kinds
 }
 
-// merged returns a file with the frames of one file after those of another.
-func merged(t *testing.T, files []string) string {
+// mergeCaptures returns a file with the frames of one file after those of another.
+func mergeCaptures(t *testing.T, files []string) string {
 	t.Helper()
 	all := filepath.Join(t.TempDir(), "all.pcapng")
 	args := append([]string{"-a", "-w", all}, files...)

@@ -66,7 +66,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
-// A reader shows the packets of captures to a table.
+// A reader passes the packets of captures to a table.
 type reader struct {
 	inputs  cli.Inputs
 	outer   bool // decode the outer packet of mirrors and overlays
@@ -86,7 +86,7 @@ type packet struct {
 	needs    int  // if the snapshot length was too short: length in octets that is sufficient, else 0
 }
 
-// readCapture shows the packets of a file, or of an interface until ctx ends, to the table.
+// readCapture passes the packets of a file, or of an interface until ctx ends, to the table.
 func (r *reader) readCapture(ctx context.Context, name string) error {
 	in := batches.Reader[[]packet]{Inputs: &r.inputs, Workers: batches.DefaultWorkers(), Use: r.useBatch,
 		NewPreparer: func() func(*batches.Batch[[]packet]) {
@@ -96,7 +96,7 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 	return in.ReadCapture(ctx, name)
 }
 
-// useBatch shows the packets of a batch to the table.
+// useBatch passes the packets of a batch to the table.
 func (r *reader) useBatch(b *batches.Batch[[]packet]) error {
 	for i := range b.Result {
 		p := &b.Result[i]
