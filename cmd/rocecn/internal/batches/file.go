@@ -100,15 +100,15 @@ func (q *fileReader[T]) useBatches() error {
 	}
 }
 
-// findBatch returns the next batch, in memory of this store, or nil after the last one. Only the holder of finding may call
-// it.
+// findBatch returns the next batch, in memory of this store, or nil after the last one. Only the holder of finding may
+// call it.
 func (q *fileReader[T]) findBatch(in *store[T]) *Batch[T] {
 	q.finder.store = in
 	return q.finder.findBatch()
 }
 
-// tryFindBatch is findBatch for the goroutine that uses batches, which must not wait for space. It returns nil also if another
-// goroutine finds a batch, or if too many batches would wait.
+// tryFindBatch is findBatch for the goroutine that uses batches, which must not wait for space. It also returns nil if
+// another goroutine finds a batch, or if too many batches would wait.
 func (q *fileReader[T]) tryFindBatch(in *store[T]) *Batch[T] {
 	if !q.finding.TryLock() {
 		return nil

@@ -1,10 +1,12 @@
 package inspect
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
@@ -249,5 +252,41 @@ func TestPackets(t *testing.T) {
 	}
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(strings.Join(cases, "\n== ")), 0o644))
+	}
+}
+
+// A failingPrinter prints the number of each frame before the third one, which it fails to print.
+type failingPrinter struct{ out *output }
+
+var errThird = errors.New("third frame")
+
+func (p failingPrinter) print(f *finding) error {
+	if f.frame >= 3 {
+		return errThird
+	}
+	fmt.Fprintln(p.out, f.frame)
+	return nil
+}
+
+// An error of printing a packet ends the reading, after the lines of the packets before it.
+func TestPrintErrors(t *testing.T) {
+	path := wiretest.Path(t, "messages.pcap")
+	octets := wiretest.Must(os.ReadFile(path))(t)
+	for _, workers := range []int{1, 4} {
+		for _, name := range []string{path, "-"} {
+			t.Run(fmt.Sprintf("%d workers, %s", workers, name), func(t *testing.T) {
+				var out bytes.Buffer
+				i := inspector{inputs: cli.Inputs{Stdin: bytes.NewReader(octets)}, workers: workers, stderr: io.Discard,
+					out: bufio.NewWriter(&out), newPrinter: func() (printer, *output) {
+						lines := new(output)
+						return failingPrinter{lines}, lines
+					}}
+				err := i.readCapture(t.Context(), name)
+				require.ErrorIs(t, err, errThird)
+				var broken cli.OutputError
+				require.ErrorAs(t, err, &broken)
+				require.Equal(t, "1\n2\n", out.String())
+			})
+		}
 	}
 }

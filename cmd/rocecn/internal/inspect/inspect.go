@@ -103,6 +103,7 @@ type printed struct {
 	lines   bytes.Buffer
 	summary summary
 	links   []uint32 // link types that are not supported, each once
+	err     error    // error of printing the packet after these lines, or nil
 }
 
 // readCapture prints the packets of a capture.
@@ -149,7 +150,7 @@ type output struct{ *bytes.Buffer }
 func printBatch(b *batches.Batch[printed], d *recordDecoder, p printer) {
 	out := &b.Result
 	out.lines.Reset()
-	out.summary, out.links = summary{}, out.links[:0]
+	out.summary, out.links, out.err = summary{}, out.links[:0], nil
 	for n := range b.Records {
 		r := &b.Records[n]
 		f := d.decodeRecord(r, b.Input.Options(r))
@@ -158,16 +159,22 @@ func printBatch(b *batches.Batch[printed], d *recordDecoder, p printer) {
 			out.links = append(out.links, r.Link)
 		}
 		out.summary.add(f)
-		_ = p.print(f) // writing to a buffer does not fail
+		if out.err = p.print(f); out.err != nil {
+			return
+		}
 	}
 }
 
-// useBatch writes the lines of a batch. Those of a pipe or an interface are flushed, as the next packet may come late.
+// useBatch writes the lines of a batch, and returns the error that ended them. Lines of a pipe or an interface are
+// flushed, as the next packet may come late.
 func (i *inspector) useBatch(b *batches.Batch[printed]) error {
 	i.summary.addAll(&b.Result.summary)
 	i.summary.live, i.summary.dropped = i.inputs.Live, b.Dropped
 	if _, err := i.out.Write(b.Result.lines.Bytes()); err != nil {
 		return cli.Output(err)
+	}
+	if err := b.Result.err; err != nil {
+		return cli.Output(errors.Join(err, i.flush()))
 	}
 	if b.Input.Size == 0 {
 		return i.flush()
