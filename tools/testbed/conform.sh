@@ -50,6 +50,7 @@ conform() {
 	local device=$1 expectation line case
 	shift
 	mkdir -p "$out/$device"
+	rm -rf "$out/$device/captures" "$out/$device/malformed.txt" # of an earlier run
 	cat >"$out/$device/profile.toml"
 	cp "$out/$device/profile.toml" "$work/tester/$device.toml"
 	echo "conform: $device (after $SECONDS s)" >&2
@@ -142,7 +143,7 @@ receiver_device() {
 	} | conform "$name" "$@"
 }
 
-device_receiver() { receiver_device receiver F09.1=fail; }
+device_receiver() { receiver_device receiver F09.1=inconclusive; }
 
 on tester 'uname -r' >"$work/uname"
 kernel=$(<"$work/uname")

@@ -1,4 +1,4 @@
-# Bash, for the host: what run.sh and conform.sh have in common. It checks the packages, which needs
+# Bash, for the host: code shared by run.sh and conform.sh. It checks the packages, which needs
 # has as PROGRAM:PACKAGE, makes the image in the folder $work, which is removed at the end, and the
 # folder $out in it, unless it is set.
 # shellcheck shell=bash

@@ -1,6 +1,9 @@
 package conform
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // isBridge reports whether the tester is a bridge between a device with traffic of its own, at the sender port, and its
 // receivers.
@@ -10,32 +13,37 @@ func (s *suite) isBridge() bool {
 }
 
 // forwardFrame forwards any frame to the other port of a bridge. Frames for the tester itself do no harm there.
-func (s *suite) forwardFrame(n *seen) {
-	if !s.isBridge() {
+func (x *trial) forwardFrame(n *seen) {
+	if !x.isBridge() {
 		return
 	}
-	from, to := s.portOf("sender"), s.portOf("receiver")
+	from, to := x.portOf("sender"), x.portOf("receiver")
 	switch n.port {
 	case from:
-		s.rig.send(to, replaceTag(n.frame, s.profile.Ports[from].VLAN, s.profile.Ports[to].VLAN))
 	case to:
-		s.rig.send(from, replaceTag(n.frame, s.profile.Ports[to].VLAN, s.profile.Ports[from].VLAN))
+		from, to = to, from
+	default:
+		return
 	}
+	err := x.rig.send(to, replaceTag(n.frame, x.profile.Ports[from].VLAN, x.profile.Ports[to].VLAN))
+	x.keepError(fmt.Sprintf("port[%d]: a frame could not be forwarded", to), err)
 }
 
-// replaceTag returns a frame of a VLAN as one of another VLAN; 0 stands for frames without a tag.
+// replaceTag returns a frame of a VLAN as one of another VLAN, with the same priority; 0 stands for frames without a
+// tag.
 func replaceTag(frame []byte, from, to uint16) []byte {
 	const addresses, tagSize = 12, 4
 	if from == to {
 		return frame
 	}
-	rest := frame[addresses:]
+	rest, priority := frame[addresses:], uint8(0)
 	if from != 0 {
+		priority = rest[2] & 0xF0
 		rest = rest[tagSize:]
 	}
 	if to == 0 {
 		return slices.Concat(frame[:addresses], rest)
 	}
-	tag := []byte{typeVLAN >> 8, typeVLAN & 0xFF, uint8(to >> 8), uint8(to)}
+	tag := []byte{typeVLAN >> 8, typeVLAN & 0xFF, priority | uint8(to>>8), uint8(to)}
 	return slices.Concat(frame[:addresses], tag, rest)
 }

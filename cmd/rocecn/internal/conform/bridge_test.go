@@ -95,6 +95,28 @@ func TestBridge(t *testing.T) {
 	}
 }
 
+// The tag of another VLAN has the priority of the frame.
+func TestReplaceTag(t *testing.T) {
+	addresses := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	plain := slices.Concat(addresses, []byte{0x86, 0xDD, 0x60})
+	tagged := func(a, b byte) []byte { return slices.Concat(addresses, []byte{0x81, 0, a, b, 0x86, 0xDD, 0x60}) }
+	for _, c := range []struct {
+		name     string
+		frame    []byte
+		from, to uint16
+		want     []byte
+	}{
+		{"same VLAN", tagged(0xB0, 7), 7, 7, tagged(0xB0, 7)},
+		{"another VLAN", tagged(0xB0, 7), 7, 0x123, tagged(0xB1, 0x23)},
+		{"no longer in a VLAN", tagged(0xB0, 7), 7, 0, plain},
+		{"now in a VLAN", plain, 0, 0x123, tagged(1, 0x23)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, replaceTag(c.frame, c.from, c.to))
+		})
+	}
+}
+
 // bridged is a host with a receiver at the other port of the tester, which answers each frame of data.
 type bridged struct {
 	*hostModel

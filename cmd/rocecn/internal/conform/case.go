@@ -199,10 +199,13 @@ func (x *trial) cause() *seen {
 }
 
 // judge turns a pass into inconclusive if the device or the rig did not work as expected during the case. If the rig
-// stopped, or the machine of the tester was busy, a failure without a frame as evidence is inconclusive, too.
+// stopped or lost frames, or the machine of the tester was busy, a failure without a frame as evidence is inconclusive.
 func (x *trial) judge(o outcome) outcome {
 	if late := x.rig.late(x.begin); o.verdict == fail && o.frame == nil && late > x.profile.Time.Settle/4 {
 		return unclear("%s, but the tester's machine is busy: a program ran %v late", o.seen, late)
+	}
+	if lost := x.rig.lost() - x.lostBegin; o.verdict == fail && o.frame == nil && lost > 0 {
+		return unclear("%s, but the tester could not receive %d frames", o.seen, lost)
 	}
 	stopped := x.ctx.Err() != nil || x.err != nil
 	if o.verdict != pass && o.verdict != inconclusive && !(o.verdict == fail && o.frame == nil && stopped) {

@@ -37,14 +37,21 @@ func (r *networkRig) start(command []string) (stop func() error, err error) {
 }
 
 // finish implements [rig]. It also runs the command after an interrupt.
-func (r *networkRig) finish(command []string, limit time.Duration) error {
+func (r *networkRig) finish(command []string, limit time.Duration, receive func() bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), limit)
 	defer cancel()
 	c, err := newCommand(ctx, command)
 	if err != nil {
 		return err
 	}
-	err = c.explain(c.Run())
+	if err = c.Start(); err == nil {
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		for len(ended) == 0 && receive() {
+		}
+		err = <-ended
+	}
+	err = c.explain(err)
 	if ctx.Err() != nil {
 		return fmt.Errorf("it still ran after %v", limit)
 	}
@@ -83,13 +90,24 @@ func (c *command) explain(err error) error {
 	return fmt.Errorf("%w: %s", err, line)
 }
 
+// finish runs a command to its end, and receives meanwhile, so that a bridge forwards.
+func (x *trial) finish(command []string, limit time.Duration) error {
+	return x.rig.finish(command, limit, func() bool {
+		if x.ctx.Err() != nil || x.err != nil {
+			return false
+		}
+		x.receiveUntil(x.rig.now().Add(10 * time.Millisecond))
+		return true
+	})
+}
+
 // runStop runs the command that ends the congestion.
 func (x *trial) runStop() {
 	command := x.profile.Congestion.Stop
 	if len(command) == 0 {
 		return
 	}
-	x.keepError("congestion.stop", x.rig.finish(command, time.Second))
+	x.keepError("congestion.stop", x.finish(command, time.Second))
 }
 
 // keepError keeps the first error of the tester and of the commands of the profile.
@@ -109,9 +127,14 @@ func (x *trial) whenEnabled(o outcome, reacts func() bool) outcome {
 	if len(d.Enable) == 0 {
 		return unclear("%s; it is not known whether the device reacts when it is enabled: want device.enable", o.seen)
 	}
-	defer func() { x.keepError("device.disable", x.rig.finish(d.Disable, x.profile.Time.Case)) }()
+	defer func() {
+		x.onlyForwards = true
+		x.keepError("device.disable", x.finish(d.Disable, x.profile.Time.Case))
+	}()
 	begin := x.rig.now()
-	err := x.rig.finish(d.Enable, x.profile.Time.Case)
+	x.onlyForwards = true
+	err := x.finish(d.Enable, x.profile.Time.Case)
+	x.onlyForwards = false
 	x.deadline = x.deadline.Add(x.rig.now().Sub(begin))
 	if err != nil {
 		return unclear("device.enable: %v", err)

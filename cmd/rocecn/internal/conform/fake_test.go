@@ -28,6 +28,9 @@ type memoryRig struct {
 	fault *fault        // in the way of the device's packets; nil: none
 	busy  time.Duration // by which the machine of the tester is late
 
+	lostFrames  uint64        // more at each call of lost
+	lostCount   uint64        // frames lost so far
+	isBusy      func() bool   // reports whether the machine is late now; nil: always
 	commands    int           // that have begun
 	commandTime time.Duration // that each takes
 }
@@ -106,9 +109,10 @@ func (r *memoryRig) start([]string) (func() error, error) {
 }
 
 // finish implements [rig]. The commands are "enable" and "disable" for the role of the device, and "true".
-func (r *memoryRig) finish(command []string, _ time.Duration) error {
+func (r *memoryRig) finish(command []string, _ time.Duration, receive func() bool) error {
 	r.commands++
-	r.clock = r.clock.Add(r.commandTime)
+	for end := r.clock.Add(r.commandTime); r.clock.Before(end) && receive(); {
+	}
 	switch command[0] {
 	case "enable", "disable":
 		r.device.(interface{ enable(on bool) }).enable(command[0] == "enable")
@@ -120,7 +124,18 @@ func (r *memoryRig) finish(command []string, _ time.Duration) error {
 }
 
 // late implements [rig]: the clock is in memory.
-func (r *memoryRig) late(time.Time) time.Duration { return r.busy }
+func (r *memoryRig) late(time.Time) time.Duration {
+	if r.isBusy != nil && !r.isBusy() {
+		return 0
+	}
+	return r.busy
+}
+
+// lost implements [rig].
+func (r *memoryRig) lost() uint64 {
+	r.lostCount += r.lostFrames
+	return r.lostCount
+}
 
 func (r *memoryRig) close() {}
 

@@ -515,7 +515,9 @@ func plantedFaults() []planted {
 			out: rewrite(kindFCN, func(p *packet) { p.data[3] = 1 })},
 		{subject: "switch", name: "FCNs without interval", caught: "W38.1", out: doubled(kindFCN)},
 
-		{subject: "receiver", name: "no CNPs", caught: "F09.1", config: []string{"enabled = true", "enabled = false"}},
+		{subject: "receiver", name: "no CNPs", caught: "F09.1", config: []string{"enabled = true", "enabled = false"},
+			profile: []string{"[hosts]\n", "[[pair]]\nsrc = \"2001:db8:a:1::10\"\ndst = \"2001:db8:d::1\"\n" +
+				"dest_qp = 17\nsrc_qp = 34\n[hosts]\n"}},
 		{subject: "receiver", name: "CNPs about ECT", caught: "F09.2", in: setECN(1, 2)},
 		{subject: "receiver", name: "CNPs about Not-ECT", caught: "F09.3", in: setECN(0)},
 		{subject: "receiver", name: "CNPs about IPv4 data without CE", caught: "F09.4",

@@ -30,8 +30,9 @@ type device struct {
 	Addresses []netip.Addr `json:"addresses"`
 	Supports  *[]string    `json:"supports"` // nil: those that the role must have
 	Limits    limits       `json:"limits"`
-	// Enable and Disable are commands that switch on all abilities of a device that is off, and off again.
-	Enable  []string `json:"enable"`
+	// Enable is a command that switches on all abilities of a device that is off.
+	Enable []string `json:"enable"`
+	// Disable is a command that switches them off again.
 	Disable []string `json:"disable"`
 }
 

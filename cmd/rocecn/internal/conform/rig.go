@@ -23,8 +23,11 @@ type rig interface {
 	// start runs a command of the operator, and returns the function that ends it. The error of a command that has
 	// ended earlier is that of its exit status.
 	start(command []string) (stop func() error, err error)
-	// finish runs a command of the operator to its end, at most for a time.
-	finish(command []string, limit time.Duration) error
+	// finish runs a command of the operator to its end, at most for a time. It calls a function meanwhile, which
+	// receives for some milliseconds, until that returns false.
+	finish(command []string, limit time.Duration, receive func() bool) error
+	// lost returns the number of frames that arrived and that the tester could not receive.
+	lost() uint64
 	// late returns the longest time since begin by which the machine of the tester ran a program too late.
 	late(begin time.Time) time.Duration
 	close()
@@ -88,6 +91,14 @@ func openNetwork(ctx context.Context, p *profile) (_ rig, err error) {
 }
 
 func (r *networkRig) late(begin time.Time) time.Duration { return r.lateness.since(begin) }
+
+// lost implements [rig].
+func (r *networkRig) lost() (count uint64) {
+	for _, s := range r.sources {
+		count += s.Lost()
+	}
+	return count
+}
 
 func (r *networkRig) now() time.Time { return time.Now() }
 

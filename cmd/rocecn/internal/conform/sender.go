@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -451,12 +452,37 @@ func recovers(x *trial) outcome {
 		lowest)
 }
 
+// hasRecovered waits until a flow has its usual rate again. It reports whether that is in the time of the case.
+func (x *trial) hasRecovered(f ownFlow, usual float64) bool {
+	for x.hasTime(2 * x.window()) {
+		begin, octets := x.rig.now(), 0
+		x.receiveFor(x.window())
+		for _, n := range x.ownPackets(begin) {
+			if n.ownFlow() == f {
+				octets += len(n.frame)
+			}
+		}
+		if float64(octets) >= slowed*usual*x.window().Seconds() {
+			return true
+		}
+	}
+	return false
+}
+
+// bothSignals: a Fast CNP and a CNP do not stop the flow. Before another measurement it has its usual rate again, as
+// several of both may stop it.
 func bothSignals(x *trial) outcome {
 	f, m, rates, o := x.target(fastCNPOf)
 	if o != nil {
 		return *o
 	}
+	repeated := false
 	after, _ := x.measureAfter(x.window(), func() {
+		if repeated && !x.hasRecovered(f, rates[f]) {
+			x.keepError("time.case", errors.New("it is over before the flow has its rate again"))
+			return
+		}
+		repeated = true
 		x.deliver(m)
 		if c := cnpOf(x, m.about); c != nil {
 			x.deliver(c)

@@ -54,7 +54,10 @@ type trial struct {
 	sentCount int
 	data      map[uint64]bool // checksums of data frames of a device with traffic of its own
 	doubles   int             // data frames that have arrived before
+	lostBegin uint64          // frames that the tester had lost when the case began
 	err       error
+
+	onlyForwards bool // packets that arrive are not part of the case
 
 	wrapBack func(ip []byte) []byte // puts packets of a receiver into the tunnel to the PE; nil: none
 
@@ -69,7 +72,8 @@ type rateRow struct {
 
 func (s *suite) newTrial(c *testCase, number int) *trial {
 	now := s.rig.now()
-	x := &trial{suite: s, c: c, number: number, begin: now, deadline: now.Add(s.profile.Time.Case)}
+	x := &trial{suite: s, c: c, number: number, begin: now, deadline: now.Add(s.profile.Time.Case),
+		lostBegin: s.rig.lost()}
 	x.data = map[uint64]bool{}
 	x.sent = make([]map[uint64]*stream, len(s.profile.Ports))
 	for i := range x.sent {
@@ -166,6 +170,11 @@ func (x *trial) pump(until time.Time) {
 	if until.After(x.deadline) {
 		until = x.deadline
 	}
+	x.receiveUntil(until)
+}
+
+// receiveUntil receives frames until a time, also after the time of the case.
+func (x *trial) receiveUntil(until time.Time) {
 	arrivals, err := x.rig.receive(until)
 	if err != nil && x.err == nil {
 		x.err = err
@@ -195,7 +204,7 @@ func (x *trial) receiveFrame(a arrival) {
 		return
 	}
 	x.forwardFrame(n)
-	if n.packet == nil || isHousekeeping(n.packet) {
+	if n.packet == nil || isHousekeeping(n.packet) || x.onlyForwards {
 		return
 	}
 	if _, own := x.sent[n.port][checksumOf(n.packet)]; own {
