@@ -592,7 +592,7 @@ func TestTimesAfterClockStep(t *testing.T) {
 	sign := Sign{Since: timeOf(200), Until: timeOf(200)}
 	control := Control{Unheeded: sign, Unanswered: sign}
 	s := &Snapshot{
-		Flows:    []Flow{{Evidence: &Evidence{Control: control}}},
+		Flows:    []Flow{{Evidence: &Evidence{Control: control, Trimmings: []Sign{sign}}}},
 		Unpaired: []Unpaired{{CNP: sign, Refused: sign, RNR: sign, WrongAnswer: sign}},
 	}
 	(&captureClock{segments: []segment{{begins: 100, shift: 7}}}).restoreTimes(s)
@@ -754,6 +754,39 @@ func (s *script) trim(psns ...uint32) *script {
 		s.observe(Packet{kind: trimmedKind, pkt: observation{Opcode: bth.RCSendOnly, Flow: s.keyAB(), PSN: psn}})
 	}
 	return s
+}
+
+// Trimmed packets less than 100 µs apart are one episode. Of more than 24 episodes, the closest are joined.
+func TestTrimmings(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Evidence: true})
+	begun := s.now
+	at := func(d time.Duration) {
+		s.now = begun.Add(d)
+		s.trim(5)
+	}
+	at(0)
+	at(60 * time.Microsecond)
+	at(time.Second)
+	first, second := s.onlyFlow().Evidence.Trimmings[0], s.onlyFlow().Evidence.Trimmings[1]
+	require.Len(t, s.onlyFlow().Evidence.Trimmings, 2)
+	require.EqualValues(t, 2, first.Count)
+	require.Equal(t, begun.Add(60*time.Microsecond).Unix(), first.Until.Unix())
+	require.Less(t, first.Until.Sub(first.Since), time.Millisecond)
+	require.EqualValues(t, 1, second.Count)
+	for i := range 22 {
+		at(time.Duration(2+i) * time.Minute)
+	}
+	require.Len(t, s.onlyFlow().Evidence.Trimmings, 24)
+	at(time.Hour)
+	at(time.Hour + time.Second/2)
+	all := s.onlyFlow().Evidence.Trimmings
+	require.Len(t, all, 24)
+	require.EqualValues(t, 3, all[0].Count, "joined with the second one")
+	require.Equal(t, []uint64{first.First, second.Last}, []uint64{all[0].First, all[0].Last})
+	require.Equal(t, second.Until, all[0].Until)
+	require.EqualValues(t, 2, all[23].Count, "joined with the last one")
+	require.Equal(t, []uint64{27, 27}, []uint64{s.onlyFlow().Trimmed, s.onlyFlow().Evidence.Sign(SignTrimmed).Count})
 }
 
 // A trimmed packet is matched with the NAK that it causes and with its retransmission. It is lost.

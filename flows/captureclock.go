@@ -257,6 +257,9 @@ func (c *captureClock) restoreTimes(s *Snapshot) {
 			restoreSigns(&e.Notifiers[k].Sign)
 		}
 		restoreSigns(&e.Control.Unheeded, &e.Control.Unanswered)
+		for k := range e.Trimmings {
+			restoreSigns(&e.Trimmings[k])
+		}
 		for k := range e.Episodes {
 			restore(&e.Episodes[k].Since, &e.Episodes[k].Until)
 		}

@@ -31,6 +31,9 @@ type Evidence struct {
 	CNPPCP  uint8  // bit n: a CNP had PCP n in its VLAN tag; 0 without tags
 
 	Episodes []Episode // the first 24 episodes of congestion
+	// Trimmings are the packets of SignTrimmed in at most 24 episodes, in which packets are at most 100 µs apart. If
+	// there would be more, those with the shortest time between them are joined.
+	Trimmings []Sign
 	// PortLoad is the rate of all captured requests and responses to the receiver while some had CE, as a
 	// share of the rate of its port: near 1 if the port was busy, 0 if the share is unknown. The rate of
 	// the port is the highest one of three consecutive packets, so PortLoad is valid only at a capture

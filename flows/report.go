@@ -225,6 +225,7 @@ func (t *Table) reportFlow(s *stream) Flow {
 	out.Answers.addCounts(s.settled)
 	if e := t.evidences.lookUp(f.evidence); e != nil {
 		out.Evidence = t.toEvidence(e)
+		out.Evidence.Trimmings = t.trimmings.lookUp(f.trimmings).toTrimmings()
 	}
 	if r := t.trimmings.lookUp(f.trimmings); r != nil {
 		out.TrimmedRecovered = r.recovered

@@ -1,6 +1,10 @@
 package flows
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"slices"
+
+	"github.com/rocecn/rocecn/bth"
+)
 
 // trimmings are the last packets of a flow that a switch trimmed. It is allocated for flows with such
 // packets only.
@@ -9,6 +13,7 @@ type trimmings struct {
 	n    uint64     // packets stored so far
 	// Of overwritten packets as well; see Flow.
 	recovered uint64
+	episodes  []sign // at most maxEpisodes, with Config.Evidence
 }
 
 // A trimming is a packet that a switch trimmed.
@@ -53,6 +58,7 @@ func (t *Table) observeTrimmed(p *Packet, frame uint64, at int64) {
 	r.n++
 	if e := t.evidenceOf(f); e != nil {
 		e.signs[SignTrimmed].addFrame(frame, at)
+		r.addToEpisode(frame, at)
 	}
 }
 
@@ -67,6 +73,39 @@ func (t *Table) beginLost(s *stream, p *Packet, at int64) {
 	f.Transport = p.pkt.Opcode.Transport()
 	f.recordHeaders(p)
 	t.learnSource(s)
+}
+
+// addToEpisode adds a packet to the last episode, or to a new one if it comes more than sameEpisode later. If there are
+// too many episodes, the two with the shortest time between them become one.
+func (r *trimmings) addToEpisode(frame uint64, at int64) {
+	n := len(r.episodes)
+	if n == 0 || at-r.episodes[n-1].until > sameEpisode || r.episodes[n-1].until-at > sameEpisode {
+		r.episodes = append(r.episodes, sign{})
+		n++
+	}
+	r.episodes[n-1].addFrame(frame, at)
+	if n <= maxEpisodes {
+		return
+	}
+	closest := 0
+	for i := range n - 1 {
+		if r.episodes[i+1].since-r.episodes[i].until < r.episodes[closest+1].since-r.episodes[closest].until {
+			closest = i
+		}
+	}
+	one, next := &r.episodes[closest], r.episodes[closest+1]
+	one.count, one.last, one.until = one.count+next.count, next.last, next.until
+	r.episodes = slices.Delete(r.episodes, closest+1, closest+2)
+}
+
+// toTrimmings returns the episodes.
+func (r *trimmings) toTrimmings() (out []Sign) {
+	if r != nil {
+		for i := range r.episodes {
+			out = append(out, r.episodes[i].toSign())
+		}
+	}
+	return out
 }
 
 // nakTrimmed matches a NAK with PSN p with the packet that a switch trimmed.

@@ -2,7 +2,6 @@ package triage
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -14,28 +13,16 @@ import (
 // At one receiver they are one finding, because a burst that overflows its queue causes all of them;
 // timeouts alone are findings about their senders.
 func findLosses(v *view) {
-	trimmed, lost := map[netip.Addr]flows.Sign{}, map[netip.Addr]uint64{}
-	for _, f := range v.flows {
-		if s := *f.Evidence.Sign(flows.SignTrimmed); s.Count > 0 {
-			trimmed[f.Dst] = addSigns(trimmed[f.Dst], s)
-		}
-		lost[f.Dst] += countLosses(f)
-	}
+	trimmed := trimmingsByReceiver(v.flows)
 	var late []*flows.Flow // with timeouts only
 	for _, g := range v.groupFlows(destinationOf, func(f *flows.Flow) bool {
 		return (isStorm(f) || isTimedOut(f) || isLossy(f)) &&
 			!v.hasCause(f, CauseOtherDSCP, CauseReordered, CauseGaveUp, CauseMTU, CausePathDown) &&
 			!isTrimmed(f) && !v.withoutAnswers[f.FlowKey]
 	}) {
-		// A queue that is full drops packets that a switch does not trim, and the trimmed ones of other flows.
-		signs, t := sumSigns(g.flows, lossSigns...), trimmed[g.address]
-		if t.Count > 0 && 2*t.Count >= lost[g.address] &&
-			spansOverlap(t.Since.Add(-sameMoment), t.Until.Add(sameMoment), signs.Since, signs.Until) {
-			v.lostToo[g.address] = g.flows
-			continue
-		}
+		v.lostToo[g.address] = trimmed[g.address].selectFlows(g.flows)
 		var storms, timeouts, others []*flows.Flow
-		for _, f := range g.flows {
+		for _, f := range withoutFlows(g.flows, v.lostToo[g.address]) {
 			switch {
 			case isStorm(f):
 				storms = append(storms, f)
@@ -56,16 +43,22 @@ func findLosses(v *view) {
 		case len(all) > 0:
 			one = v.describeLoss(all)
 		}
-		if len(timeouts) > 0 && len(storms)+len(others) > 0 {
-			one.Text += fmt.Sprintf(" The retransmission timers of %s expired as well.",
-				formatCount(len(addressesOf(timeouts, sourceOf)), "sender"))
-		}
+		one.Text += describeExpired(timeouts)
 		one.Joined = len(groupBy(all, sourceOf))
 		v.addVerdict(one, all)
 	}
 	for _, g := range groupBy(late, sourceOf) {
 		v.addVerdict(describeTimeouts(&g), g.flows)
 	}
+}
+
+// describeExpired returns a sentence about the senders of flows with timeouts, or "" if there are none.
+func describeExpired(timeouts []*flows.Flow) string {
+	if len(timeouts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The retransmission timers of %s expired as well.",
+		formatCount(len(addressesOf(timeouts, sourceOf)), "sender"))
 }
 
 // isTrimmed reports whether trimmed packets explain at least half of the losses of a flow.

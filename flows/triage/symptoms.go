@@ -3,6 +3,7 @@ package triage
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/flows"
@@ -201,6 +202,9 @@ func findTrimmed(v *view) {
 		if others := withoutTrimmed(v.lostToo[g.address]); len(others) > 0 {
 			text += fmt.Sprintf(" Packets of %s to it were lost at the same time.",
 				formatCount(len(others), "other flow"))
+			text += describeExpired(slices.DeleteFunc(slices.Clone(others), func(f *flows.Flow) bool {
+				return !isTimedOut(f)
+			}))
 			all = append(all, others...)
 		}
 		v.addVerdict(Verdict{

@@ -3,6 +3,7 @@ package triage_test
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -234,6 +235,7 @@ func TestNextSteps(t *testing.T) {
 func TestLossesBesideTrimmedPackets(t *testing.T) {
 	trimmed, lossy := flowOf(2, 26, 100), flowOf(3, 26, 100)
 	*trimmed.Evidence.Sign(flows.SignTrimmed), *trimmed.Evidence.Sign(flows.SignAnswer) = signOf(5), signOf(50)
+	trimmed.Evidence.Trimmings = []flows.Sign{signOf(5)}
 	trimmed.PSN.Lost, trimmed.Causes.NAK = 5, 5
 	lossy.PSN.Lost, lossy.Causes.NAK = 2, 2
 	*lossy.Evidence.Sign(flows.SignNAK), *lossy.Evidence.Sign(flows.SignAnswer) = signOf(2), signOf(50)
@@ -251,6 +253,63 @@ func TestLossesBesideTrimmedPackets(t *testing.T) {
 	*lossy.Evidence.Sign(flows.SignNAK) = signOf(20)
 	lossy.PSN.Lost, lossy.Causes.NAK = 20, 20
 	require.Len(t, explainFlows(trimmed, lossy), 2, "most were lost")
+}
+
+// Losses belong to trimmed packets only if they begin and end at a time of trimming; the trimming of one flow may have
+// several of them.
+func TestLossesBetweenTrimmedPackets(t *testing.T) {
+	at := func(count uint64, since time.Duration) flows.Sign {
+		s := signOf(count)
+		s.Since, s.Until = start.Add(since), start.Add(since+time.Millisecond)
+		return s
+	}
+	for _, row := range []struct {
+		name        string
+		first, last time.Duration // NAKs
+		lost        uint64
+		timeout     time.Duration
+		joined      bool
+	}{
+		{"at the first trimming", 0, 0, 1, 0, true},
+		{"at the last trimming", time.Minute, time.Minute, 5, 0, true},
+		{"at both", 0, time.Minute, 6, 0, true},
+		{"more than were trimmed then", 0, 0, 5, 0, false},
+		{"between them", 30 * time.Second, 30 * time.Second, 4, 0, false},
+		{"between them, with a timeout", 30 * time.Second, 30 * time.Second, 4, 500 * time.Millisecond, false},
+		{"from the first trimming on", 0, 30 * time.Second, 4, 0, false},
+		{"timeout after the last trimming", time.Minute, time.Minute + 500*time.Millisecond, 4,
+			500 * time.Millisecond, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			trimmed, lossy := flowOf(2, 26, 100), flowOf(3, 26, 100)
+			*trimmed.Evidence.Sign(flows.SignAnswer), *lossy.Evidence.Sign(flows.SignAnswer) = signOf(50), signOf(50)
+			trimmed.Evidence.Trimmings = []flows.Sign{at(1, 0), at(5, time.Minute)}
+			s := at(6, 0)
+			s.Until = start.Add(time.Minute + time.Millisecond)
+			*trimmed.Evidence.Sign(flows.SignTrimmed) = s
+			lossy.PSN.Lost, lossy.Causes.NAK = row.lost, row.lost
+			s = at(row.lost, row.first)
+			s.Until = start.Add(row.last + time.Millisecond)
+			*lossy.Evidence.Sign(flows.SignNAK) = s
+			if row.timeout > 0 {
+				lossy.Causes.Timeout, lossy.Evidence.MaxTimeout = 1, row.timeout
+				*lossy.Evidence.Sign(flows.SignAfterTimeout) = at(1, row.last)
+			}
+			all := explainFlows(trimmed, lossy)
+			if !row.joined {
+				cause := "loss"
+				if row.timeout > 0 {
+					cause = "timeout ?the path between this capture point and 10.0.0.1"
+				}
+				require.ElementsMatch(t, []string{"trimmed ?a full queue before the capture point", cause},
+					causesOf(all))
+				return
+			}
+			require.Equal(t, []string{"trimmed ?a full queue before the capture point"}, causesOf(all))
+			require.Equal(t, row.timeout > 0, strings.Contains(all[0].Text,
+				" The retransmission timers of 1 sender expired as well."))
+		})
+	}
 }
 
 // The first senders that ignore CNPs are named by a finding about their receiver, and the others are counted.
