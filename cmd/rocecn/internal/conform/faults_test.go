@@ -192,7 +192,7 @@ func cnpFaults(subject, pair, source, destination, also string) []planted {
 			out: rewrite(kindCNP, func(p *packet) { p.bth[11] = 1 })},
 		{subject: subject, name: "wrong ICRC", caught: "F07.2", related: "W03.1",
 			out: raw(kindCNP, func(p *packet) { p.data[len(p.data)-1] ^= 1 })},
-		{subject: subject, name: "UDP port 4790", caught: "F07.3", related: also + " P01.1 W28.1 F09.1",
+		{subject: subject, name: "UDP port 4790", caught: "F07.3", related: also + " P01.1 W28.1 W24.1",
 			out: raw(kindCNP, func(p *packet) { p.upper[3]-- })},
 		{subject: subject, name: "source of another node", caught: source, related: also,
 			out: rewrite(kindCNP, func(p *packet) {
