@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
 )
 
 // A countedSink counts the calls of Close.
@@ -245,3 +247,69 @@ func TestReadyWithShaper(t *testing.T) {
 }
 
 type runningProgram struct{ kernelProgram }
+
+// A countedProgram counts the calls of close.
+type countedProgram struct {
+	runningProgram
+	closed int
+}
+
+func (p *countedProgram) readCounts() kernelCounts { return kernelCounts{} }
+func (p *countedProgram) close()                   { p.closed++ }
+
+// The programs of kernel roles are closed with the agent.
+func TestProgramsEndWithAgent(t *testing.T) {
+	s, program := quietServer(nil), new(countedProgram)
+	s.kernels = []*kernelRole{{program: program, closedCounts: new(kernelCounts)}}
+	s.close()
+	require.Equal(t, 1, program.closed)
+}
+
+// A configText is a configuration that records when it is applied, and that may be rejected.
+type configText struct {
+	roles.Config
+	name    string
+	err     error
+	applied *[]string
+}
+
+func (c *configText) Apply(old node.Role) (node.Role, error) {
+	*c.applied = append(*c.applied, c.name)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.Config.Apply(old)
+}
+
+// After a file that one role rejects, the roles that had accepted it have their previous configurations again.
+func TestRejectedReload(t *testing.T) {
+	var applied []string
+	load := func(name string, err error) *file {
+		text := fmt.Sprintf("[source.traffic]\ntype = \"capture\"\nfile = %q\n[sink.out]\ntype = \"raw\"\n",
+			wiretest.Path(t, "messages.pcap"))
+		for _, role := range []string{"receiver", "switch"} {
+			text += "[role." + role + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n" + everyRole[role]
+		}
+		f := wiretest.Must(parseFile([]byte(text)))(t)
+		require.Len(t, f.roles, 2)
+		for i, in := range f.roles {
+			c := &configText{Config: in.Config, name: name + " " + in.Name, applied: &applied}
+			if i == 1 {
+				c.err = err
+			}
+			in.Config = c
+		}
+		return f
+	}
+	s := quietServer(nil)
+	s.file = nil
+	first := load("first", nil)
+	require.NoError(t, s.applyFile(first, nil))
+	applied = nil
+	second := load("second", errors.New("rejected"))
+	require.ErrorContains(t, s.applyFile(second, nil), "rejected")
+	a, b := first.roles[0].Name, first.roles[1].Name
+	require.Equal(t, []string{"second " + a, "second " + b, "first " + a}, applied)
+	require.Same(t, first, s.file)
+	s.close()
+}
