@@ -48,7 +48,7 @@ func TestOperatorsHour(t *testing.T) {
 		status := agent.get("/status")
 		return strings.Contains(status, `"host": "2001:db8:1::e"`) && strings.Contains(status, `"not_capable": 5`) &&
 			strings.Contains(status, `"reason": "not_capable"`) &&
-			strings.Count(status, `"refused": 6`) >= 2 // of the host and of its flow, in a list that is made each second
+			strings.Count(status, `"refused": 6`) >= 2 // the host and its flow, in a list that is made each second
 	})
 	shown := normalize(showStatus(t, agent))
 	agent.terminate(t)
