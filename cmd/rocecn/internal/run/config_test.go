@@ -532,6 +532,8 @@ func TestSourcesOfAnyTunnel(t *testing.T) {
 	}
 }
 
+const deviceSource = "[source.in]\ntype = \"psample\"\ngroup = 1\n[sink.out]\ntype = \"raw\"\n"
+
 // The warning of a role without a limit names keys that the role has, and each of them ends it.
 func TestLimitKeys(t *testing.T) {
 	values := map[string]string{"rate": "{ per_second = 5 }", "rate_out": "{ per_second = 5 }"}

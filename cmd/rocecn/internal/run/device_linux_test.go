@@ -41,8 +41,6 @@ func setDevices(t *testing.T, names ...string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-const deviceSource = "[source.in]\ntype = \"psample\"\ngroup = 1\n[sink.out]\ntype = \"raw\"\n"
-
 // A host with an RDMA device gives its queue pairs to the receiver, the sender and the proxy without a key.
 func TestDeviceByDefault(t *testing.T) {
 	const self, learn = "self = [\"2001:db8:2::b\"]\n", "learn = true\n"
