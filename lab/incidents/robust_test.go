@@ -128,7 +128,7 @@ func explainAs(in *incident, x *transformation, seed uint64) []triage.Verdict {
 	if x.apply != nil {
 		all = x.apply(rand.New(rand.NewPCG(seed, 9)), all)
 	}
-	table := flows.New(flows.Config{Evidence: true})
+	table := flows.New(flows.Config{Evidence: true, Seed: 1})
 	d := flows.Decoder{NoICRC: in.events == nil}
 	var p flows.Packet
 	for i, f := range all {

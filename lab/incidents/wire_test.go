@@ -1,6 +1,7 @@
 package incidents
 
 import (
+	"cmp"
 	"container/heap"
 	"encoding/binary"
 	"math/rand/v2"
@@ -404,7 +405,7 @@ func merged(all ...[]frame) (out []frame) {
 	for _, one := range all {
 		out = append(out, one...)
 	}
-	slices.SortStableFunc(out, func(a, b frame) int { return int(a.at - b.at) })
+	slices.SortStableFunc(out, func(a, b frame) int { return cmp.Compare(a.at, b.at) })
 	return out
 }
 
