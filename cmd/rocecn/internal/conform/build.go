@@ -93,11 +93,7 @@ func appendIPv4(b []byte, src, dst netip.Addr, class, protocol uint8, upper []by
 	b = binary.BigEndian.AppendUint16(b, uint16(ipv4Size+len(upper)))
 	b = append(b, 0, 0, 0x40, 0, 64, protocol, 0, 0)
 	b = append(append(b, src.AsSlice()...), dst.AsSlice()...)
-	var sum uint32
-	for i := at; i < len(b); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	binary.BigEndian.PutUint16(b[at+10:], fold(sum))
+	binary.BigEndian.PutUint16(b[at+10:], headerSum(b[at:]))
 	return append(b, upper...)
 }
 

@@ -317,6 +317,16 @@ func udpChecksum(src, dst netip.Addr, datagram []byte) uint16 {
 	return 0xFFFF
 }
 
+// headerSum returns the complement of the sum of an IPv4 header: 0 if its checksum is right, or the checksum if that is
+// still 0.
+func headerSum(ip []byte) uint16 {
+	var sum uint32
+	for i := 0; i < int(ip[0]&15)*4; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
+	}
+	return fold(sum)
+}
+
 // fold returns the complement of a sum of 16-bit words.
 func fold(sum uint32) uint16 {
 	for sum > 0xFFFF {

@@ -482,15 +482,6 @@ func marksData(v6 bool) func(x *trial) outcome {
 	}
 }
 
-// headerSum returns the complement of the sum of an IPv4 header, which is 0 if its checksum is right.
-func headerSum(ip []byte) uint16 {
-	var sum uint32
-	for i := 0; i < int(ip[0]&15)*4; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
-	}
-	return fold(sum)
-}
-
 // marked returns the number of packets of the streams that have arrived with CE.
 func (x *trial) marked(all []*stream) (count int) {
 	for _, n := range x.received {
