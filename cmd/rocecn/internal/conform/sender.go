@@ -156,14 +156,20 @@ func (x *trial) measure(d time.Duration) (rates map[ownFlow]float64, last map[ow
 func (x *trial) measureAfter(d time.Duration, send func()) (rates map[ownFlow]float64, last map[ownFlow]*seen) {
 	x.repeatLate(d/5, func() {
 		send()
-		begin := x.rig.now()
-		x.receiveFor(d)
-		rates, last = map[ownFlow]float64{}, map[ownFlow]*seen{}
-		for _, n := range x.ownPackets(begin) {
-			rates[n.ownFlow()] += float64(len(n.frame)) / d.Seconds()
-			last[n.ownFlow()] = n
-		}
+		rates, last = x.receiveRates(d)
 	})
+	return rates, last
+}
+
+// receiveRates receives for a time, and returns the octets a second of each flow of the device in it.
+func (x *trial) receiveRates(d time.Duration) (rates map[ownFlow]float64, last map[ownFlow]*seen) {
+	begin := x.rig.now()
+	x.receiveFor(d)
+	rates, last = map[ownFlow]float64{}, map[ownFlow]*seen{}
+	for _, n := range x.ownPackets(begin) {
+		rates[n.ownFlow()] += float64(len(n.frame)) / d.Seconds()
+		last[n.ownFlow()] = n
+	}
 	return rates, last
 }
 
@@ -455,14 +461,7 @@ func recovers(x *trial) outcome {
 // hasRecovered waits until a flow has its usual rate again. It reports whether that is in the time of the case.
 func (x *trial) hasRecovered(f ownFlow, usual float64) bool {
 	for x.hasTime(2 * x.window()) {
-		begin, octets := x.rig.now(), 0
-		x.receiveFor(x.window())
-		for _, n := range x.ownPackets(begin) {
-			if n.ownFlow() == f {
-				octets += len(n.frame)
-			}
-		}
-		if float64(octets) >= slowed*usual*x.window().Seconds() {
+		if rates, _ := x.receiveRates(x.window()); rates[f] >= slowed*usual {
 			return true
 		}
 	}
