@@ -1,6 +1,7 @@
 package qpmap_test
 
 import (
+	"cmp"
 	"container/heap"
 	"math/rand/v2"
 	"net/netip"
@@ -92,7 +93,7 @@ func newLockstep(seed uint64) *lockstep {
 	for len(l.queue) > 0 {
 		heap.Pop(&l.queue).(event).do()
 	}
-	slices.SortStableFunc(l.packets, func(a, b sent) int { return int(a.at - b.at) })
+	slices.SortStableFunc(l.packets, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
 	return l
 }
 

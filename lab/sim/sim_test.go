@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -102,7 +103,7 @@ func TestOrderOfMany(t *testing.T) {
 		s.Until(Never - 1)
 		require.Zero(t, s.Pending())
 		require.EqualValues(t, len(m.orders), s.Events())
-		require.True(t, slices.IsSortedFunc(m.orders, func(a, b event) int { return int(a.at - b.at) }))
+		require.True(t, slices.IsSortedFunc(m.orders, func(a, b event) int { return cmp.Compare(a.at, b.at) }))
 		seen := map[uint32]bool{}
 		for _, e := range m.orders {
 			require.False(t, seen[e.arg])

@@ -4,6 +4,7 @@
 package netsim
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
@@ -118,7 +119,7 @@ func (n *Net) Run(end time.Duration) {
 		n.now = e.at
 		e.do()
 	}
-	slices.SortStableFunc(n.Frames, func(a, b Frame) int { return int(a.At - b.At) })
+	slices.SortStableFunc(n.Frames, func(a, b Frame) int { return cmp.Compare(a.At, b.At) })
 }
 
 // pick returns one of the values.
