@@ -126,7 +126,7 @@ func TestSteadiness(t *testing.T) {
 		{"one seed, equal", [][2]float64{{100, 100}}, TooFewSeeds},
 		{"from 0", six(0, 1, 2), NotSteady},
 		{"always 0", six(0, 0, 0), InSteady},
-		{"0 but for one seed", append(six(0, 0, 0), [2]float64{0, 1})[1:], TooFewSeeds},
+		{"0 in all seeds except one", append(six(0, 0, 0), [2]float64{0, 1})[1:], TooFewSeeds},
 		{"none", nil, Unchecked},
 	} {
 		t.Run(c.name, func(t *testing.T) {
