@@ -121,6 +121,10 @@ type Buffer struct {
 	PFC                                bool
 	XOFF, XON, Headroom, Pool, Reserve int64
 
+	// Trim: a switch without space for a packet of data forwards its headers, and the receiver asks for the packet.
+	// Only with Selective.
+	Trim bool
+
 	// Watchdog is the maximum time for which the data class of a switch's port may be paused without a break. After it
 	// the waiting packets are dropped, and so are those that arrive until the pause ends. 0 is no limit.
 	Watchdog sim.Time

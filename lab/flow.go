@@ -58,6 +58,7 @@ type Flow struct {
 	missing  bool
 	early    received // with Config.Selective: packets after a missing one
 	highest  uint32   // with Config.Selective: number after the highest that arrived
+	trimmed  received // with Buffer.Trim: packets from highest on for which it has asked
 	asked    uint32   // number that the next NAK asks for
 	late     bool     // with Config.Selective: a packet was missing at the latest arrival
 	echo     bool     // a packet since the latest acknowledgement had the mark CE

@@ -71,6 +71,8 @@ func (h *Host) receivePacket(in *Port, r ref, k *packet) {
 	case ack, nak:
 		h.role.learnPacket(r, k)
 		n.flows[k.flow].handleAck(r, k)
+	case trimmed:
+		n.flows[k.flow].receiveTrimmed(r, k)
 	case data:
 		n.count.Arrived++
 		n.count.ArrivedOctets += uint64(k.octets)

@@ -49,6 +49,7 @@ type Counts struct {
 	Delivered                uint64 // data packets that arrived in order
 	Lost                     uint64 // packets of any kind dropped because a buffer was full
 	LostData, LostDataOctets uint64 // data packets among Lost, and octets of their frames
+	Trimmed                  uint64 // data packets among Lost: a switch forwarded their headers
 	Hops                     uint64 // arrivals of packets at a node
 	Reordered                uint64 // packets of data that overtook an earlier one: must be 0 without Spray
 	Untimely                 uint64 // frames sent during another one, or in a pause: must be 0

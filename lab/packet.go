@@ -14,6 +14,7 @@ const (
 	nak          // the same, and number is missing
 	message      // a notification, with its octets
 	control      // a PFC frame, with its octets
+	trimmed      // the headers of a packet of data, with their octets
 )
 
 // Octets that Ethernet adds to an IP packet.
@@ -43,7 +44,7 @@ type packet struct {
 	echo   bool     // of an acknowledgement: a packet before it had the mark CE; of data: it asks for one
 	hops   uint8    // ports that have written to its trace
 	sent   sim.Time // when the sender began to send it
-	text   text     // of messages and PFC frames
+	text   text     // of messages, PFC frames and trimmed packets
 
 	// Its tunnel from one PE to another: their indexes and the flow label. egress -1: none.
 	ingress, egress int32
@@ -71,14 +72,14 @@ type pool struct {
 	free   ref
 	used   int
 
-	texts [][]byte // octets of messages and PFC frames
+	texts [][]byte // octets of messages, PFC frames and trimmed packets
 	spare []text   // those that no packet has
 }
 
 // A text names octets of a pool; 0 names none.
 type text uint32
 
-// octets returns the octets of a packet that is a message or a PFC frame; none of others.
+// octets returns the octets of a packet that is a message, a PFC frame or trimmed; none of others.
 func (p *pool) octets(k *packet) []byte {
 	if k.text == 0 {
 		return nil

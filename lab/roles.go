@@ -169,8 +169,11 @@ func (n *Network) newMessage(ip []byte, from, to int, flow int32) ref {
 // encodePacket returns the octets of a packet of data or of an acknowledgement, without its tunnel. They are valid
 // until the next call.
 func (n *Network) encodePacket(r ref, k *packet) []byte {
-	if k.kind != data {
+	switch k.kind {
+	case ack, nak:
 		return n.ackOctets(k)
+	case trimmed:
+		return n.pool.octets(k)
 	}
 	f, roles := n.flows[k.flow], &n.roles
 	p := &roles.data

@@ -59,9 +59,12 @@ func (f *Flow) receiveSelective(r ref, k *packet) {
 	if int32(k.number-f.highest) >= 0 {
 		if !n.cfg.Spray { // on one path a packet that is passed by is lost
 			for missing := f.highest; missing != k.number; missing++ {
-				f.asked = missing
-				f.sendAck(nak, r, k)
+				if !f.trimmed.remove(missing) {
+					f.asked = missing
+					f.sendAck(nak, r, k)
+				}
 			}
+			f.trimmed.remove(k.number)
 		}
 		f.highest = k.number + 1
 	}

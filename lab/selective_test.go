@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -98,5 +99,47 @@ func TestReceived(t *testing.T) {
 			require.True(t, s.remove(number))
 			require.False(t, s.remove(number))
 		}
+	}
+}
+
+// A switch forwards the headers of each packet for which it has no space, and each is retransmitted once, without the
+// timeout, even the last one of a message.
+func TestTrim(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spray bool
+	}{{"one path", false}, {"sprayed", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := dcqcn(CNP)
+			cfg.Selective, cfg.Spray, cfg.AckEvery, cfg.Timeout = true, c.spray, 1, 0
+			cfg.Buffer.Queue, cfg.Buffer.Trim = 30_000, true
+			n, out := star(cfg, 4, 100*sim.Gbps, µs)
+			finished, headers := 0, uint64(0)
+			n.Done = func(*Flow, int64, sim.Time) { finished++ }
+			var d rocev2.Datagram
+			out.peer.Tap(func(octets []byte) {
+				require.NoError(t, d.Decode(octets, rocev2.DecodeOptions{AllowTruncated: true}))
+				if d.Trimmed {
+					headers++
+					require.Len(t, octets, 14+40+8+12)
+				}
+			})
+			for _, h := range n.Hosts()[:4] {
+				f := must(n.Flow(h, n.Hosts()[4], 0))
+				f.Post(300 * 1024)
+				f.Post(1)
+				n.RunAt(5*ms, func() { f.Post(100_000) })
+			}
+			n.Until(2 * sim.Second)
+			require.NoError(t, n.Check())
+			require.Equal(t, 12, finished)
+			counts := n.Counts()
+			require.Greater(t, counts.LostData, uint64(100))
+			require.Equal(t, counts.LostData, counts.Trimmed)
+			require.Equal(t, counts.Trimmed, headers)
+			const posted = 4 * (300 + 1 + 98)
+			require.EqualValues(t, posted+counts.LostData, counts.Packets)
+			require.EqualValues(t, posted, counts.Delivered)
+		})
 	}
 }

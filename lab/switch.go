@@ -166,7 +166,7 @@ func (s *Switch) forwardPacket(in *Port, r ref, k *packet) {
 		v.scheduleNext(out, k.octets)
 	}
 	if out.drops && k.prio == s.net.cfg.DataPriority || !s.admitPacket(in, &out.queues[k.prio], k) {
-		s.net.countLost(r, k)
+		s.dropPacket(in, out, r, k)
 		return
 	}
 	s.enqueueAdmitted(out, r, k)
@@ -223,13 +223,22 @@ func hashPath(src, dst, ports uint32) uint32 {
 	return uint32(x>>32) ^ uint32(x)
 }
 
+// countLost counts a packet as lost, and releases it.
 func (n *Network) countLost(r ref, k *packet) {
+	n.countLoss(k)
+	n.pool.release(r)
+}
+
+// countLoss counts a packet as lost. One that was trimmed is counted already.
+func (n *Network) countLoss(k *packet) {
+	if k.kind == trimmed {
+		return
+	}
 	n.count.Lost++
 	if k.kind == data {
 		n.count.LostData++
 		n.count.LostDataOctets += uint64(k.size())
 	}
-	n.pool.release(r)
 }
 
 // waysTo returns the ports on shortest paths to a host, given its index, or to a switch, given ^ of its index.

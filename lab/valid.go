@@ -70,6 +70,7 @@ func (c *Config) checkFields() error {
 		{c.Window != 0 && !c.Variant.HPCC() && c.Window < int64(max(c.AckEvery, 1))*int64(c.payloadOctets()), "Window",
 			c.Window, "at least the octets of AckEvery packets, or 0"},
 		{c.Spray && !c.Selective, "Spray", c.Spray, "false, or Selective"},
+		{b.Trim && !c.Selective, "Buffer.Trim", b.Trim, "false, or Selective"},
 	} {
 		if wrong.invalid {
 			return &ConfigError{wrong.key, wrong.value, wrong.want}

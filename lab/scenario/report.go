@@ -68,6 +68,7 @@ func Metrics() []Metric {
 		row("paused, all ports", "µs", func(r *Result) float64 { return µs(r.Paused) }),
 		row("queues emptied by the watchdog", "", func(r *Result) float64 { return float64(r.Counts.Storms) }),
 		row("packets lost", "", func(r *Result) float64 { return float64(r.Counts.Lost) }),
+		row("packets trimmed", "", func(r *Result) float64 { return float64(r.Counts.Trimmed) }),
 		row("packets out of order", "", func(r *Result) float64 { return float64(r.Counts.Reordered) }),
 		row("messages finished", "", func(r *Result) float64 { return float64(r.Finished) }),
 		row("messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }),

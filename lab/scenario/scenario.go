@@ -75,6 +75,7 @@ type Switch struct {
 	Alpha       float64   `json:"alpha"`
 	PFC         bool      `json:"pfc"`
 	Queue       Size      `json:"queue"`
+	Trim        bool      `json:"trim"` // packets without space are trimmed, with host.selective
 	Headroom    Size      `json:"headroom"`
 	Pool        Size      `json:"headroom_pool"`
 	Reserve     Size      `json:"reserve"`
@@ -284,7 +285,8 @@ func (s *Scenario) checkScenario() error {
 var keyOf = map[string]string{
 	"Buffer.Total": "switch.buffer", "Buffer.Queue": "switch.queue", "Interval": "host.interval",
 	"RED.Probability": "switch.pmax", "Window": "host.window", "Spray": "host.spray",
-	"NoticeLoss": "switch.notify_loss", "Labels": "switch.labels",
+	"Buffer.Trim": "switch.trim",
+	"NoticeLoss":  "switch.notify_loss", "Labels": "switch.labels",
 	"AckPriority": "host.ack_priority", "NotificationPriority": "host.notification_priority",
 	"Pausing.For": "switch.ppfc.pause",
 }
@@ -504,6 +506,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		Buffer: lab.Buffer{
 			Total: int64(sw.Buffer), Alpha: sw.Alpha, PFC: sw.PFC, XON: int64(sw.XON), Headroom: int64(sw.Headroom),
 			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue), Watchdog: sw.Watchdog.sim(),
+			Trim: sw.Trim,
 		},
 		Pausing: sw.PPFC.pausing(), TraceHops: sw.TraceHops, Labels: sw.Labels, Idle: duration(sw.LabelIdle),
 		Cold: sw.Cold, ColdHosts: h.Cold, Forget: duration(sw.PairIdle),
@@ -613,6 +616,9 @@ func (s *Scenario) buffer() string {
 	}
 	if sw.Queue > 0 {
 		text += fmt.Sprintf(", a queue %d octets at most", sw.Queue)
+	}
+	if sw.Trim {
+		text += ", packets without space are trimmed"
 	}
 	if sw.PFC {
 		text += fmt.Sprintf(", headroom %d, reserve %d, XON %d", sw.Headroom, sw.Reserve, sw.XON)

@@ -54,6 +54,25 @@ func TestPrints(t *testing.T) {
 	require.Equal(t, string(want), all.String(), "if this is meant: go test ./lab/scenario -run TestPrints -update")
 }
 
+// Runs on several processors at the same time are the same runs, one after the other, on one.
+func TestParallel(t *testing.T) {
+	s := read(t, `{"duration": "200us", "warmup": "100us", "topology": {"kind": "star", "hosts": 9}, "seeds": [1, 2, 3],
+		"traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`)
+	together, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.Len(t, together, 9)
+	prints := map[uint64]bool{}
+	for _, want := range together {
+		alone := *s
+		alone.Variants, alone.Seeds = []lab.Variant{want.Variant}, []uint64{want.Seed}
+		got, err := alone.Run(t.Context(), func(float64) {})
+		require.NoError(t, err)
+		require.Equal(t, []Result{want}, got)
+		prints[want.Print] = true
+	}
+	require.Len(t, prints, 9)
+}
+
 // words are replaced in the scenarios of testdata.
 var words = []string{"$star", `"topology": {"kind": "star", "hosts": 9}`,
 	"$wan", `"topology": {"kind": "wan", "hosts": 9}`,

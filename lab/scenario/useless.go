@@ -89,6 +89,7 @@ func (s *Scenario) uselessRules() []rule {
 		{keys: "topology.slow_rate", used: wan || isLine && t.SlowHop > 0,
 			without: "without slow_hop in a line, or a WAN"},
 		{keys: "switch.alpha", used: s.Switch.Buffer > 0, without: "without buffer"},
+		{keys: "switch.trim", used: s.Switch.Buffer > 0 || s.Switch.Queue > 0, without: "without buffer or queue"},
 		{keys: "switch.headroom switch.headroom_pool switch.reserve switch.xon switch.watchdog host.pause_delay",
 			used: s.Switch.PFC, without: "without pfc"},
 		{keys: "switch.proxy_delay topology.proxy_hops", used: one(lab.Proxy), without: "without the variant proxy"},
