@@ -33,7 +33,7 @@ var positions = Experiment{
 				}
 				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: max(µs, way/10)}}
 				t.Warmup = max(100*ms, 200*way)
-				t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+60*ms)
+				t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+max(60*ms, 200*way))
 				c.Scenario = t
 				cases = append(cases, c)
 			}

@@ -51,6 +51,7 @@ var collectives = Experiment{
 				}})
 			}
 		}
-		return cases
+		return withNone(withReactions(cases, both(hasCoordinate("collective", "permutation"),
+			hasCoordinate("data of a host", "8 MB"))))
 	},
 }

@@ -36,8 +36,8 @@ var frontiers = Experiment{
 							t.Topology.Kind, t.Topology.Hosts, way = "star", 33, 2*µs
 							t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 32, Jitter: µs}}
 						}
-						t.Warmup = chooseSize(s, max(100*ms, 300*way), max(20*ms, 200*way))
-						t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+20*ms)
+						t.Warmup = chooseSize(s, max(100*ms, 300*way), 60*ms)
+						t.Duration = 2 * t.Warmup
 						cases = append(cases, Case{Scenario: t, At: []Coordinate{
 							word("network", place, len(place)), number("KMin", float64(kmin)/1000, "KB"),
 							number("KMax", float64(kmin*wide)/1000, "KB"), number("PMax", pmax*100, "%"),
@@ -61,7 +61,7 @@ type Point struct {
 }
 
 // Frontier returns the points of a variant in a network of C14 than which no other of its points has both more use
-// and a lower peak, by use.
+// and a lower peak, by use. Points that are not steady are left out.
 func (r *Results) Frontier(network string, v lab.Variant) (best []Point) {
 	var all []Point
 	for _, c := range r.In(frontiers.ID) {
@@ -70,7 +70,7 @@ func (r *Results) Frontier(network string, v lab.Variant) (best []Point) {
 		}
 		u, _, _, ok1 := r.Median(c, v, use)
 		p, _, _, ok2 := r.Median(c, v, later)
-		if ok1 && ok2 {
+		if ok1 && ok2 && r.Steadiness(c, v, use).IsShown() && r.Steadiness(c, v, later).IsShown() {
 			all = append(all, Point{c, u, p})
 		}
 	}

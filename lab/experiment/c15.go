@@ -8,12 +8,14 @@ import (
 // C15: properties of networks that the other experiments leave out.
 var networkProperties = Experiment{
 	ID:    "C15",
-	Title: "spraying, finite buffers, and queue pairs that remember their rate",
-	Asks: "Does the gain depend on three properties that the other experiments do not have? Packets sprayed over all " +
+	Title: "spraying, finite buffers, trimming, and queue pairs that remember their rate",
+	Asks: "Does the gain depend on four properties that the other experiments do not have? Packets sprayed over all " +
 		"spines, of which each sends its own Fast CNP; a buffer that loses packets at the start, with go-back-N and " +
-		"with selective repeat; messages that continue at the rate of the message before them.",
+		"with selective repeat; switches that trim these packets; messages that continue at the rate of the message " +
+		"before them.",
 	shown: []Shown{
-		{goodput, 1}, {jain, 1}, {later, -1}, {peak, -1}, {notified, 0}, {lost, -1}, {ended, -1}, {remaining, -1},
+		{goodput, 1}, {jain, 1}, {later, -1}, {peak, -1}, {notified, 0}, {lost, -1},
+		{"packets trimmed", 0}, {ended, -1}, {meanTime, -1}, {remaining, -1},
 		{"slowdown, 0 to 10 KB, 50 %", -1},
 	},
 	cases: func(s Size) (cases []Case) {
@@ -33,14 +35,16 @@ var networkProperties = Experiment{
 			t.Duration = chooseSize[scenario.Time](s, 4, 2) * t.Warmup
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{word("paths", paths, i)}})
 		}
-		for i, repeat := range []string{"all after a loss", "lost packets"} { // C1 at its first hop over 1 ms
+		for i, repeat := range []string{"all after a loss", "lost packets", "trimmed packets"} {
+			// C1 at its first hop over 1 ms
 			t := scenario.Default()
 			paper40(t)
 			t.Variants = []lab.Variant{lab.CNP, lab.FastCNP}
 			t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", 10, lineSwitches
 			t.Topology.Trunk, t.Topology.Delay = 1600e9, ms/(lineSwitches+1)/1000*1000
 			t.Topology.SlowHop, t.Topology.SlowRate = 1, 40e9
-			t.Switch.Buffer, t.Host.Timeout, t.Host.Selective = 12_000_000, 16*ms, i == 1
+			t.Switch.Buffer, t.Switch.Trim = 12_000_000, i == 2
+			t.Host.Timeout, t.Host.Selective = 16*ms, i > 0
 			t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Size: 10e6, Jitter: ms / 10}}
 			t.Duration = chooseSize(s, 400*ms, 100*ms)
 			cases = append(cases, Case{Scenario: t, At: []Coordinate{

@@ -30,11 +30,14 @@ var incast = Experiment{
 				}})
 			}
 		}
-		return cases
+		return withReactions(cases, func(c *Case) bool { return c.At[0].Text == "departure" && c.At[1].Value <= 32 })
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		peaks := map[string]*CaseText{}
 		for _, c := range r.In("C2") {
+			if _, other := c.Coordinate("reaction"); other {
+				continue // the model has the paper's
+			}
 			at, _ := c.Coordinate("decided at")
 			n, _ := c.Coordinate("senders")
 			peaks[fmt.Sprint(at.Text, n.Value)] = c
@@ -88,7 +91,9 @@ var incastMessages = Experiment{
 				}
 			}
 		}
-		return cases
+		return withNone(withReactions(cases, func(c *Case) bool {
+			return c.At[0].Value == 100 && c.At[1].Text == "unlimited" && c.At[2].Value == 8 && c.At[3].Value == 1000
+		}))
 	},
 }
 

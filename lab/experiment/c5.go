@@ -49,7 +49,7 @@ var mixed = Experiment{
 					}
 				}
 				t.Traffic = []scenario.Traffic{long, short}
-				t.Warmup = chooseSize(s, 200*ms, 60*ms)
+				t.Warmup = chooseSize(s, 200*ms, 100*ms)
 				t.Duration = 2 * t.Warmup
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					length("one way", way), word("shared port", place, len(place)&1),
@@ -75,7 +75,7 @@ var mixed = Experiment{
 					long.Pairs, short.Pairs = append(long.Pairs, far), append(short.Pairs, here)
 				}
 				t.Traffic = []scenario.Traffic{long, short}
-				t.Warmup = chooseSize(s, 200*ms, 60*ms)
+				t.Warmup = chooseSize(s, 200*ms, 100*ms)
 				t.Duration = 2 * t.Warmup
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					length("one way", way), word("shared port", place, 2+len(place)&1),
@@ -170,7 +170,6 @@ var proxies = Experiment{
 				t.Switch.Cold = cold
 				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: µs}}
 				t.Duration = chooseSize(s, 50*ms, 20*ms)
-				t.Warmup = t.Duration / 2
 				knows := "all queue pairs"
 				if cold {
 					knows = "none at first"

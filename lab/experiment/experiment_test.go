@@ -317,6 +317,11 @@ func TestFrontier(t *testing.T) {
 		require.Equal(t, "KMin 5 KB, KMax 20 KB, PMax 1 %", p.Thresholds())
 	}
 	require.Equal(t, [][2]float64{{80, 10}, {95, 50}, {99, 70}}, got)
+
+	// A point that is not steady is left out.
+	r.Cases[2+1].Scenario = []byte(`{"warmup":"1ms"}`)
+	r.Runs[2+1].Halves = map[string][2]float64{later: {70, 90}}
+	require.Equal(t, 80., r.Frontier("incast", lab.CNP)[2].Peak)
 	require.Empty(t, r.Frontier("incast", lab.Oracle))
 
 	// A link that is always full has a place in the figure.

@@ -45,7 +45,7 @@ const blur = 0.1
 // fewestSeeds is the number of seeds from which on the bounds of [lab.Median] have a probability of 95 %.
 const fewestSeeds = 6
 
-// maxDoublings is the number of times that the warmup of a case is doubled until its figures are steady.
+// maxDoublings is the number of times that the duration of a case is doubled until its figures are steady.
 const maxDoublings = 2
 
 // isSteadyFigure reports whether a figure is of the time after the warmup.
@@ -137,10 +137,11 @@ func (c *Case) drifts(runs []*Run) bool {
 	return false
 }
 
-// doubleWarmup returns the case with twice the warmup, and as long a measurement after it.
-func (c *Case) doubleWarmup() *Case {
+// doubleDuration returns the case with twice the warmup, and twice the measurement after it: senders that oscillate
+// together do so in every seed, and the halves of a short measurement contain different parts of a period.
+func (c *Case) doubleDuration() *Case {
 	twice, s := *c, *c.Scenario
-	s.Warmup, s.Duration = 2*s.Warmup, s.Duration+s.Warmup
+	s.Warmup, s.Duration = 2*s.Warmup, 2*s.Duration
 	twice.Scenario = &s
 	return &twice
 }

@@ -189,8 +189,8 @@ func TestComparisons(t *testing.T) {
 	require.False(t, all[1].Significant())
 }
 
-// A case that is not steady runs again with twice the warmup: the queue of a link that is full from 100 µs on grows.
-func TestWarmupDoubles(t *testing.T) {
+// A case that is not steady runs again for twice as long: the queue of a link that is full from 100 µs on grows.
+func TestDurationDoubles(t *testing.T) {
 	cases := func(rate scenario.Rate) []Case {
 		e := Experiment{ID: "X", cases: func(Size) []Case {
 			s := scenario.Default()
@@ -205,7 +205,7 @@ func TestWarmupDoubles(t *testing.T) {
 	for _, c := range []struct {
 		rate scenario.Rate
 		want string
-	}{{40e9, "60 of 20"}, {60e9, "120 of 80"}} {
+	}{{40e9, "60 of 20"}, {60e9, "240 of 80"}} {
 		t.Run(fmt.Sprint(c.rate), func(t *testing.T) {
 			saved := 0
 			p := Plan{Cases: cases(c.rate), Save: func(*Results) error { saved++; return nil }}

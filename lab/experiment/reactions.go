@@ -43,6 +43,16 @@ func otherReaction(c Case, at Coordinate) Case {
 	return c
 }
 
+// withNone adds the variant without control to the cases of other reactions, to show the cost of each reaction.
+func withNone(cases []Case) []Case {
+	for i := range cases {
+		if s := cases[i].Scenario; !slices.Contains(s.Variants, lab.None) {
+			s.Variants = append([]lab.Variant{lab.None}, s.Variants...)
+		}
+	}
+	return cases
+}
+
 // always chooses every case for [withReactions].
 func always(*Case) bool { return true }
 

@@ -150,7 +150,7 @@ type job struct {
 func (p *Plan) isOwn(i int) bool { return p.Of == 0 || (i+1)%p.Of == p.Share%p.Of }
 
 // Run runs the plan, case after case, as many runs of a case at a time as there are processors. A case with a figure
-// that is not steady runs again with twice the warmup, twice at most. It calls progress with the share that is done.
+// that is not steady runs again for twice as long, twice at most. It calls progress with the share that is done.
 // If ctx ends, the results are those until then, with the error of ctx. Runs that ended are whole.
 func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(done float64)) (*Results, error) {
 	r := &Results{Commit: commit, Size: size.String()}
@@ -236,7 +236,7 @@ func (p *Plan) runBefore(c *Case) (text CaseText, runs []*Run, known bool, err e
 			}
 			return text, nil, false, nil
 		}
-		c = c.doubleWarmup()
+		c = c.doubleDuration()
 	}
 	return text, nil, false, nil
 }
@@ -249,7 +249,7 @@ func (c *Case) runSteady(ctx context.Context) (*Case, []*Run, error) {
 		if err != nil || doubled == maxDoublings || !c.drifts(runs) {
 			return c, runs, err
 		}
-		c = c.doubleWarmup()
+		c = c.doubleDuration()
 	}
 }
 

@@ -320,8 +320,9 @@ func frontierRows(r *experiment.Results, network string) string {
 	out := "| variant | use of the link, % | peak after the warmup, KB | thresholds |\n|---|---|---|---|\n"
 	for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
 		for _, p := range r.Frontier(network, v) {
-			out += fmt.Sprintf("| %v | %s | %s | %s |\n", v, scenario.Figure(p.Use), scenario.Figure(p.Peak),
-				p.Thresholds())
+			use, _ := r.Cell(p.Case, v, "use of its link")
+			peak, _ := r.Cell(p.Case, v, "peak after the warmup")
+			out += fmt.Sprintf("| %v | %s | %s | %s |\n", v, use, peak, p.Thresholds())
 		}
 	}
 	return out
