@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -308,6 +309,24 @@ func TestSamePSNAnnounced(t *testing.T) {
 		observe(m, at, second.req(), second.rep(), second.request(0))
 		requireSource(t, m, c.forth(), at, x.known, "%v", x)
 	}
+}
+
+// A host begins each connection with the same PSN, and no DREQ was captured. The requests of the first connection have
+// used its announcement, so that the exchange of the next one does not contradict that: the first request of the next
+// one shows its sender.
+func TestSamePSNAnnouncedAfterUse(t *testing.T) {
+	c := live()
+	c.transport = cm.TransportTypeUC // without answers, which would show the sender as well
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep())
+	for n := range uint32(5000) {
+		observe(m, start, c.request(n))
+	}
+	next := *c
+	next.a, next.psnB, next.commA, next.commB = 0x52, 0x700000, 1, 2
+	at := start.Add(2 * time.Second)
+	observe(m, at, next.req(), next.rep(), next.request(0))
+	requireSource(t, m, c.forth(), at, next.a)
 }
 
 // An announcement holds for Idle.
