@@ -280,6 +280,22 @@ func TestReceiverWithoutPair(t *testing.T) {
 	require.Contains(t, r.Seen, "want [[pair]]")
 }
 
+// If a receiver sends more CNPs than it has received packets, the absence of CNPs about other data shows nothing.
+func TestReceiverFloods(t *testing.T) {
+	s := subjectOf("receiver")
+	ids := []string{"F03.1", "F03.2", "F06.1", "F09.2", "F09.3", "F09.4", "B05.1"}
+	results := inMemory(t, s.profile, s.model(t, s.config), &fault{
+		out: func(_ *memoryRig, port int, frame []byte) []arrival {
+			return slices.Repeat([]arrival{{port: port, frame: frame}}, 20)
+		},
+	}, ids...)
+	require.Len(t, results, len(ids))
+	for id, r := range results {
+		require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
+		require.Regexp(t, `^the device floods: \d+ answers to \d+ packets$`, r.Seen, id)
+	}
+}
+
 // Notifications about different flows are closer than the interval only if each flow has an interval of its own.
 func TestShortGaps(t *testing.T) {
 	flows := []*stream{{flow: flow{src: hostOfText("::1")}}, {flow: flow{src: hostOfText("::2")}}}
