@@ -6,30 +6,20 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 )
 
 // A Router is a routing daemon, or several, on a host.
 type Router struct {
-	host  *Host
-	dir   string   // folder of its sockets and process ids
-	shell []string // which takes commands
+	host    *Host
+	shell   []string // which takes commands
+	daemons map[string]*os.Process
 }
 
-// Kill kills a daemon.
+// Kill kills a daemon of FRRouting.
 func (r *Router) Kill(t testing.TB, daemon string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.dir, daemon+".pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	if err != nil {
+	if err := r.daemons[daemon].Kill(); err != nil {
 		t.Fatalf("%s: %s: %v", r.host.Name, daemon, err)
 	}
 }
@@ -58,6 +48,7 @@ func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *Router {
 	if err := errors.Join(os.Chown(dir, uid, gid), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
+	started := map[string]*os.Process{}
 	for _, d := range append([]Daemon{{Name: "zebra"}}, daemons...) {
 		config := filepath.Join(dir, d.Name+".conf")
 		if err := os.WriteFile(config, []byte("hostname "+h.Name+"\n"+d.Config), 0o644); err != nil {
@@ -66,13 +57,13 @@ func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *Router {
 		args := []string{"-P", "0", "-f", config, "-i", filepath.Join(dir, d.Name+".pid"), "-z",
 			filepath.Join(dir, "zserv"),
 			"--vty_socket", dir, "--log", "stdout", "--log-level", "warnings"}
-		h.Start(t, programs+d.Name, append(args, d.Args...)...)
+		started[d.Name] = h.Start(t, programs+d.Name, append(args, d.Args...)...)
 		Await(t, h.Name+": "+d.Name+" is up", func() bool {
 			_, err := os.Stat(filepath.Join(dir, d.Name+".vty"))
 			return err == nil
 		})
 	}
-	return &Router{h, dir, []string{"vtysh", "--vty_socket", dir, "-c"}}
+	return &Router{h, []string{"vtysh", "--vty_socket", dir, "-c"}, started}
 }
 
 // A Daemon is one of FRRouting: "bgpd", "ospfd", "isisd".
@@ -96,7 +87,7 @@ func StartBIRD(t testing.TB, h *Host, config string) *Router {
 		_, err := os.Stat(socket)
 		return err == nil
 	})
-	return &Router{h, dir, []string{"birdc", "-s", socket}}
+	return &Router{h, []string{"birdc", "-s", socket}, nil}
 }
 
 // socketDir returns a folder with a name that is short enough for sockets.

@@ -141,9 +141,9 @@ func (h *Host) Run(t testing.TB, stdin, program string, args ...string) string {
 	return output
 }
 
-// Start starts a program that runs until the test ends. Its output is shown when the test has
-// failed.
-func (h *Host) Start(t testing.TB, program string, args ...string) {
+// Start starts a program that runs until the test ends, and returns its process. Its output is shown when the test
+// has failed.
+func (h *Host) Start(t testing.TB, program string, args ...string) *os.Process {
 	t.Helper()
 	var output bytes.Buffer // of both: package exec writes one at a time to the same writer
 	cmd := exec.Command(program, args...)
@@ -159,6 +159,7 @@ func (h *Host) Start(t testing.TB, program string, args ...string) {
 			t.Logf("%s: %s\n%s", h.Name, cmd, &output)
 		}
 	})
+	return cmd.Process
 }
 
 // An End is one end of a [Link]: a device of a host and its addresses, with
