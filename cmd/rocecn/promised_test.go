@@ -159,19 +159,24 @@ func keys(t *testing.T, fact func(string, ...any)) {
 var update = flag.Bool("update", false, "write the outputs in the documents again")
 
 // TestDocuments runs every console line that begins with $ in a shell in the root of the module, and compares its
-// output with the document.
+// output with the document. The shell finds the programs linked here and no others: no document changes the machine.
 func TestDocuments(t *testing.T) {
 	root := wiretest.Root(t)
 	self := wiretest.Must(os.Executable())(t)
 	bin := t.TempDir()
 	require.NoError(t, os.Symlink(self, filepath.Join(bin, "rocecn")))
+	link := func(names ...string) {
+		for _, name := range names {
+			require.NoError(t, os.Symlink(wiretest.Tool(t, name), filepath.Join(bin, name)))
+		}
+	}
+	link("cat", "cut", "grep", "head", "sed")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	shell := func(command string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "sh", "-c", "exec 2>&1\n"+strings.ReplaceAll(command, "/tmp/", bin+"/"))
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), isTool+"=1", "GORACE=atexit_sleep_ms=0", "PATH="+bin+":"+os.Getenv("PATH"),
-			"LC_ALL=C")
+		cmd.Env = append(os.Environ(), isTool+"=1", "GORACE=atexit_sleep_ms=0", "PATH="+bin, "LC_ALL=C")
 		return cmd
 	}
 	names := []string{"docs/tool.md"}
@@ -181,8 +186,7 @@ func TestDocuments(t *testing.T) {
 	names = append(names, "docs/capturing.md") // last, as it needs tools
 	for _, name := range names {
 		if name == "docs/capturing.md" {
-			wiretest.Tool(t, "editcap")
-			wiretest.Tool(t, "tcpdump")
+			link("editcap", "tcpdump")
 		}
 		file := filepath.Join(root, name)
 		document := string(octetsOf(t, file))
