@@ -102,7 +102,10 @@ func TestWrongArguments(t *testing.T) {
 		{"", misused, "usage: rocelab run"},
 		{"ran", misused, "ran is no command"},
 		{"run", misused, "usage: rocelab run"},
-		{"run -nothing -", misused, "usage: rocelab run"},
+		{"run -nothing -", misused, "flag provided but not defined: -nothing\n" + usage},
+		{"run -seeds x C2", misused, "invalid value \"x\" for flag -seeds: parse error\n" + usage},
+		{"merge -nothing -", misused, "flag provided but not defined: -nothing\n" + usage},
+		{"check -nothing A1", misused, "flag provided but not defined: -nothing\n" + usage},
 		{"run nowhere.json", failed, "nowhere.json: no such file"},
 		{"run - " + wrong, failed, wrong +
 			`: topology.kind: "ring": want star, line, circle, leaf-spine, fat-tree, wan, two-dc or fork`},
