@@ -60,9 +60,9 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet && len(b) >= wire.EthernetSize+2 { // as in firstBranch, without the call
 		const ip = wire.EthernetSize
 		first := be.Uint32(b[12:])
-		udp, end := plainUDP(b, ip, first)
+		udp, end := wire.PlainUDP(b, ip, first)
 		if udp == 0 {
-			udp, end = extendedUDP(b, ip, first)
+			udp, end = wire.ExtendedUDP(b, ip, first)
 		}
 		if end <= len(b) && end >= udp+wire.UDPSize {
 			return setPacket[[ip]byte](p, b, ip, udp, end)

@@ -79,61 +79,21 @@ func (t *trail) last(b []byte) []byte {
 	return b[p.ip:p.stop:p.stop]
 }
 
-// plainUDP is the first branch of every walk. It returns the offset of the UDP header and the end of the IP packet,
-// by its length field, if the header at b[ip:] is IPv4 without options or IPv6 without extension headers, as the
-// EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType and the first
-// two octets of the IP header. The function is small enough to be inlined.
-func plainUDP(b []byte, ip int, first uint32) (udp, end int) {
-	if len(b) >= ip+minPlain {
-		switch {
-		case first>>12 == plainIPv6 && b[ip+6] == wire.ProtoUDP:
-			return ip + wire.IPv6Size, ip + wire.IPv6Size + int(be.Uint16(b[ip+4:]))
-		case first>>8 == plainIPv4 && be.Uint32(b[ip+6:])&fragmentOrProto == wire.ProtoUDP:
-			return ip + wire.IPv4Size, ip + int(be.Uint16(b[ip+2:]))
-		}
-	}
-	return 0, 0
-}
-
-const (
-	minPlain        = wire.IPv4Size + wire.UDPSize
-	plainIPv6       = wire.EtherIPv6<<4 | wire.IPv6                      // EtherType and version
-	plainIPv4       = wire.EtherIPv4<<8 | wire.IPv4<<4 | wire.IPv4Size/4 // EtherType, version and IHL without options
-	fragmentOrProto = wire.FragmentBits<<16 | 0xFF                       // of 4 octets: flags and offset, TTL, protocol
-)
-
-// extendedUDP is the second branch: plainUDP for one IPv6 extension header before UDP. That is Destination Options in
-// a Fast CNP, Hop-by-Hop Options in data with an IOAM trace, or Routing.
-func extendedUDP(b []byte, ip int, first uint32) (udp, end int) {
-	const ext = wire.IPv6Size
-	if first>>12 != plainIPv6 || len(b) < ip+ext+wire.ExtensionUnit {
-		return 0, 0
-	}
-	h := (*[ext + wire.ExtensionUnit]byte)(b[ip:])
-	if !wire.IsExtension(h[6]) || h[ext] != wire.ProtoUDP {
-		return 0, 0
-	}
-	return ip + ext + wire.ExtensionUnit*(1+int(h[ext+1])), ip + ext + int(be.Uint16(h[4:]))
-}
-
 // firstBranch returns the offsets of IP header, UDP header and end of the IP packet in a plain frame, which is a
-// complete one that plainUDP or extendedUDP locates, in Ethernet without tags or without a link-layer header. For other
-// frames, udp is 0 and the rest of the walk is needed, which would locate the same in a plain frame.
+// complete one that [wire.PlainUDP] or [wire.ExtendedUDP] locates, in Ethernet without tags or without a link-layer
+// header. For other frames, udp is 0 and the rest of the walk is needed, which would locate the same in a plain frame.
 func firstBranch(b []byte, link LinkType) (ip, udp, end int) {
 	switch {
 	case link == LinkEthernet && len(b) >= wire.EthernetSize+2:
 		ip = wire.EthernetSize
 		first := be.Uint32(b[12:])
-		if udp, end = plainUDP(b, wire.EthernetSize, first); udp == 0 {
-			udp, end = extendedUDP(b, wire.EthernetSize, first)
+		if udp, end = wire.PlainUDP(b, wire.EthernetSize, first); udp == 0 {
+			udp, end = wire.ExtendedUDP(b, wire.EthernetSize, first)
 		}
-	case link == LinkIP && len(b) >= minPlain:
-		first := uint32(plainIPv4 << 8)
-		if b[0] != wire.IPv4<<4|wire.IPv4Size/4 {
-			first = wire.EtherIPv6<<16 | uint32(be.Uint16(b))
-		}
-		if udp, end = plainUDP(b, 0, first); udp == 0 {
-			udp, end = extendedUDP(b, 0, first)
+	case link == LinkIP:
+		first := wire.Announce(b)
+		if udp, end = wire.PlainUDP(b, 0, first); udp == 0 {
+			udp, end = wire.ExtendedUDP(b, 0, first)
 		}
 	}
 	if end > len(b) || end < udp+wire.UDPSize {
