@@ -35,7 +35,7 @@ func TestPrints(t *testing.T) {
 	text := wiretest.Must(os.ReadFile("testdata/printed.json"))(t)
 	var printed []json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &printed))
-	require.Len(t, printed, 30)
+	require.Len(t, printed, 31)
 	var all bytes.Buffer
 	for _, p := range printed {
 		s := read(t, string(p))

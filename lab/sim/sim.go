@@ -101,13 +101,17 @@ type Sim struct {
 	number   uint64 // of the last event
 	run      uint64
 	heap     heap
+	near     batch
 	handlers []Handler
+	readers  []Reader // by ID; nil for those that are none
 	stopped  bool
 }
 
-// Add returns the ID of a Handler.
+// Add returns the ID of a Handler, which may be a [Reader] as well.
 func (s *Sim) Add(h Handler) ID {
 	s.handlers = append(s.handlers, h)
+	r, _ := h.(Reader)
+	s.readers = append(s.readers, r)
 	return ID(len(s.handlers) - 1)
 }
 
@@ -118,7 +122,7 @@ func (s *Sim) Now() Time { return s.now }
 func (s *Sim) Events() uint64 { return s.run }
 
 // Pending returns the number of pending events.
-func (s *Sim) Pending() int { return s.heap.len() }
+func (s *Sim) Pending() int { return s.heap.len() + s.near.len() }
 
 // Schedule schedules an event, which must not be in the past.
 func (s *Sim) Schedule(at Time, class Class, to ID, arg uint32) {
@@ -142,7 +146,12 @@ func (s *Sim) AtOrder(at Time, order Order, to ID, arg uint32) {
 	if at < s.now {
 		panic("sim: an event in the past")
 	}
-	s.heap.push(event{at, order, to, arg})
+	e := event{at, order, to, arg}
+	if s.near.isBeforeLast(&e) {
+		s.near.insert(e)
+		return
+	}
+	s.heap.push(e)
 }
 
 // Stop ends Until after the event that runs.
@@ -158,15 +167,28 @@ func (s *Sim) Until(end Time) { s.Part(end, math.MaxUint64) }
 func (s *Sim) Part(end Time, most uint64) (more bool) {
 	s.stopped = false
 	last := s.run + min(most, math.MaxUint64-s.run)
-	for s.heap.len() > 0 && !s.stopped {
-		e := s.heap.first()
+	for s.Pending() > 0 && !s.stopped {
+		if s.near.len() == 0 && s.heap.len() >= manyEvents {
+			s.fillBatch()
+		}
+		var e event
+		inBatch := s.near.len() > 0
+		if inBatch {
+			e = s.near.events[s.near.first]
+		} else {
+			e = s.heap.first()
+		}
 		if e.at > end {
 			break
 		}
 		if s.run == last {
 			return true
 		}
-		s.heap.removeFirst()
+		if inBatch {
+			s.near.first++
+		} else {
+			s.heap.removeFirst()
+		}
 		s.now = e.at
 		s.run++
 		s.handlers[e.to].Handle(e.arg)

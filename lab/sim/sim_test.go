@@ -76,6 +76,7 @@ type many struct {
 	left   int
 	orders []event
 	stop   int
+	reads  [readSteps]int
 }
 
 func (m *many) Handle(arg uint32) {
@@ -90,17 +91,27 @@ func (m *many) Handle(arg uint32) {
 	}
 }
 
-// All events run, once and in order, against a list that is sorted.
+// ReadAhead counts its calls, by step.
+func (m *many) ReadAhead(_ uint32, step int) uint64 {
+	m.reads[step]++
+	return 1
+}
+
+// All events run, once and in order, against a list that is sorted, in batches and without, in one call and in parts.
 func TestOrderOfMany(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(100) {
 		var s Sim
-		m := &many{sim: &s, random: rand.New(rand.NewPCG(seed, 1)), left: 3000}
+		first := []int{20, 2 * manyEvents}[seed%2]
+		m := &many{sim: &s, random: rand.New(rand.NewPCG(seed, 1)), left: 3000 + first}
 		m.id = s.Add(m)
-		for i := range 20 {
+		for i := range first {
 			m.left--
 			s.Schedule(Time(i%3), Arrival, m.id, uint32(m.left))
 		}
-		s.Until(Never - 1)
+		for s.Part(Never-1, []uint64{7, math.MaxUint64}[seed/2%2]) {
+		}
+		require.Equal(t, first > manyEvents, m.reads[0] > manyEvents)
+		require.Equal(t, [readSteps]int{m.reads[0], m.reads[0], m.reads[0]}, m.reads)
 		require.Zero(t, s.Pending())
 		require.EqualValues(t, len(m.orders), s.Events())
 		require.True(t, slices.IsSortedFunc(m.orders, func(a, b event) int { return cmp.Compare(a.at, b.at) }))
