@@ -215,9 +215,28 @@ func (t *trial) plainRatio(flows int, end sim.Time) (ratio float64, err error) {
 	return ratio, nil
 }
 
+// plainQueue returns the mean queue with receivers that poll in the model by packets: the median of some seeds.
+func (t *trial) plainQueue(flows int, red lab.RED, end sim.Time) (queue float64, err error) {
+	var means []float64
+	for seed := range uint64(18) {
+		m := loop(flows, 100e9, red, time.Microsecond)
+		m.seed, m.polls = seed, true
+		r, err := t.plain(m, 100*time.Millisecond, time.Duration(end/sim.Nanosecond))
+		if err != nil {
+			return 0, err
+		}
+		means = append(means, r.mean)
+	}
+	queue, _, _ = lab.Median(means)
+	return queue, nil
+}
+
 // steepOf returns the rows for this many flows at 100 Gbit/s with a ramp from 100 to 400 KB, 20 %. With a receiver that
 // answers immediately the fixed point of the loop is stable, and packets oscillate about it. One that polls is 25 µs
-// later on average: then the fluid model oscillates as well, and is integrated over time.
+// later on average: then the fluid model oscillates as well, and is integrated over time. In the deep oscillation of
+// few flows the queue is empty most of the time, and its mean depends on single cuts, which the fluid model does not
+// have: it is compared with packets. The mean of a run then differs by 11 % between seeds in both, so the standard
+// error of the difference between the medians of 9 and 18 seeds is 1.25·11 %·√(1/9 + 1/18) = 5.6 %; three are allowed.
 func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) {
 	m := fluid.Paper(flows)
 	m.Packet, m.Rate, m.KMin, m.KMax, m.PMax = 1002, 100e9, 100e3, 400e3, 0.2
@@ -236,16 +255,24 @@ func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) 
 	if err != nil {
 		return nil, err
 	}
-	const loop, wait = 1e-6, 25e-6
-	_, swinging := modelled(m, loop+wait, 0.2, 0.4)
+	const trip, wait = 1e-6, 25e-6
 	at := m.Fixed()
 	place := fmt.Sprintf("%d flows at 100 Gbit/s, ", flows)
-	return []Row{
+	rows = []Row{
 		rowWithin(place+"answered immediately, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
 		rowWithin(place+"answered immediately, queue, by packets", "octets", packets.mean, 0.03, soon.queue...),
-		rowWithin(fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(loop+wait)),
-			"octets", swinging, 0.2, late.queue...),
-	}, nil
+	}
+	if flows <= 8 {
+		expected, err := t.plainQueue(flows, red, end)
+		if err != nil {
+			return nil, err
+		}
+		return append(rows, rowWithin(place+"polled, queue, by packets", "octets", expected, 0.17, late.queue...)), nil
+	}
+	_, swinging := modelled(m, trip+wait, 0.2, 0.4)
+	return append(rows, rowWithin(
+		fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(trip+wait)),
+		"octets", swinging, 0.2, late.queue...)), nil
 }
 
 // A7: another flow joins those that share a port. It has converged when any two flows differ by less than a
