@@ -126,7 +126,7 @@ var labels = Experiment{
 		{astray, -1}, {unlearned, -1}, {"FCNs", 0}, {"messages to proxies", 0}},
 	cases: func(s Size) (cases []Case) {
 		flows := chooseSize(s, 256, 32)
-		for _, share := range []int{100, 75, 50, 25, 10} {
+		for _, share := range chooseSize(s, []int{100, 75, 50, 25, 10}, []int{100, 75, 50}) {
 			t := scenario.Default()
 			t.Variants = []lab.Variant{lab.CNP, lab.FCN, lab.FastCNP}
 			t.Topology.Kind, t.Topology.Hosts, t.Topology.Rate = "wan", flows, 1e9
