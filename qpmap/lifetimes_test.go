@@ -473,3 +473,21 @@ func TestBeginsWithREADs(t *testing.T) {
 		requireSource(t, m, d.forth(), start, d.a, "READ %d", n+underWay)
 	}
 }
+
+// An attacker may have forged the READ that the requests of a direction seem to begin with. The first answer to a request
+// that was seen shows the sender of the flow's last request, too.
+func TestAnswerAfterForgedREAD(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(3) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	d := c.turned()
+	observe(m, start, d.read(0, 0x1000*4096)) // its responses may have all PSNs up to 0xFFFF, and not less than 0xFFF
+	for n := uint32(0x1100); n < 0x1110; n += 2 {
+		observe(m, start, d.request(n)) // the capture has lost every other one
+	}
+	requireSource(t, m, d.forth(), start, 0)
+	observe(m, start, d.ack(0x1108))
+	requireSource(t, m, d.forth(), start, d.a)
+}

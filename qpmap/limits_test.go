@@ -356,6 +356,30 @@ func TestConnectsNeedsBothDirections(t *testing.T) {
 	connects(false)
 }
 
+// Several possible connections are ambiguous: two with the same votes, and one that another one contests.
+func TestConnectsAmbiguously(t *testing.T) {
+	c, other := live(), live()
+	other.a, other.b = 0x55, 0x66
+	m := qpmap.New(qpmap.Config{})
+	k := qpmap.Key{FlowKey: c.forth()}
+	require.ErrorIs(t, m.Connects(k, start), qpmap.ErrUnknown)
+	for n := range uint32(9) {
+		observe(m, start, c.request(n), other.request(n), c.ack(n), other.ack(n)) // the same PSNs
+	}
+	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
+	require.ErrorIs(t, m.Connects(k, start), qpmap.ErrAmbiguous)
+
+	m = established(c, true)
+	require.NoError(t, m.Connects(k, start))
+	rival := *c
+	rival.a = 0x66
+	for n := uint32(3); n < 5; n++ {
+		observe(m, start, c.request(n), rival.ack(n))
+	}
+	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
+	require.ErrorIs(t, m.Connects(k, start), qpmap.ErrAmbiguous)
+}
+
 // Two sources of datagrams are ambiguous for Idle after the second one came. Moments are
 // of 2^20 ns.
 func TestTwoSourcesOfDatagrams(t *testing.T) {

@@ -194,6 +194,25 @@ func TestExchangeAndGiven(t *testing.T) {
 	}
 }
 
+// A given pair stays where it is when another connection takes the place of that of its other direction.
+func TestReplacedBesideGiven(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
+	observe(m, start, c.req(), c.rep(), c.request(0), c.request(1))
+	requireSource(t, m, c.forth(), start, c.a)
+
+	next := *c
+	next.a, next.psnA, next.psnB, next.commA, next.commB = 0x52, 0x600000, 0x700000, 1, 2
+	at := start.Add(2 * time.Second) // the first connection is silent
+	observe(m, at, next.req(), next.rep())
+	for n := range uint32(20) {
+		observe(m, at, next.request(n))
+	}
+	requireSource(t, m, next.forth(), at, next.a)
+	requirePair(t, m, c.back(), c.b, qpmap.BasisGiven)
+}
+
 // An exchange that names another source for a flow, with a first PSN near that of its
 // connection, makes those requests ambiguous that could be either's: up to 64 beyond
 // that PSN. Requests that go past it in order are the connection's own.

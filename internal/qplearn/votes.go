@@ -259,7 +259,7 @@ func (m *Map) confirms(e *Entry, o *Observation) bool {
 		k := m.flowOf(f)
 		open := m.open.find(&k)
 		f.lifetime = answered(o, open, now)
-		f.lifetime.first = first
+		f.lifetime.first, f.sure = first, true
 		f.stray = f.stray && (open == nil || !open.passed || !f.explains(e, open.op, open.psn))
 	} else {
 		f.lifetime.answer(o)
@@ -400,7 +400,7 @@ func (m *Map) elect(forth, back *key, from Basis, o *Observation, weight uint16)
 		lifetime: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
 	other := link{key: *back, pair: Entry{
-		SrcQP: forth.DestQP(), From: from, Transport: t, PKey: cmp.Or(g.pkey, o.PKey), MTU: mtu, requested: g.requested,
+		SrcQP: forth.DestQP(), From: from, Transport: t, PKey: cmp.Or(g.pkey, o.PKey), MTU: mtu,
 	}, current: true}
 	m.connect(to, other, settled)
 }
