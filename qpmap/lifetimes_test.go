@@ -474,8 +474,8 @@ func TestBeginsWithREADs(t *testing.T) {
 	}
 }
 
-// An attacker may have forged the READ that the requests of a direction seem to begin with. The first answer to a request
-// that was seen shows the sender of the flow's last request, too.
+// An attacker may have forged the READ that the requests of a direction seem to begin with. The first answer to a
+// request that was seen shows the sender of the flow's last request, too.
 func TestAnswerAfterForgedREAD(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})

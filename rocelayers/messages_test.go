@@ -384,6 +384,24 @@ func TestMessagesNoAllocations(t *testing.T) {
 	}
 }
 
+// A PPFC of any length except 12 and 24 octets is an error, for which nothing is allocated.
+func TestPPFCLength(t *testing.T) {
+	for _, n := range []int{1, 4, 11, 12, 13, 20, 23, 24, 25, 28, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			p := rocev2.Packet{BTH: bth.Headers{Header: ppfc.New(1, 0xFFFF, ppfc.Extension{}).Header}}
+			p.Src, p.Dst, p.DstPort, p.Payload = src6, dst6far, rocev2.Port, make([]byte, n)
+			frame := wiretest.Must(p.AppendBinary(bytes.Clone(ether6)))(t)
+			s := newStack()
+			if n == 12 || n == 24 {
+				require.NoError(t, s.decode(frame))
+				return
+			}
+			require.ErrorIs(t, s.decode(frame), wireerr.PPFCLength)
+			wiretest.NoAllocs(t, "decode", func() { _ = s.decode(frame) })
+		})
+	}
+}
+
 // A packet with opcode 0x81 and no octets after the BTH is an error, though gopacket calls no decoder for an empty
 // payload. The same holds if the capture truncated the ICRC.
 func TestEmptyCNP(t *testing.T) {

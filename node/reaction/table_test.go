@@ -261,6 +261,48 @@ func TestTableConfigure(t *testing.T) {
 	require.Len(t, slices.Collect(table.Changes(start)), 1)
 }
 
+// The smallest and the largest value of each key are valid; one more or less is not, and the error names the key.
+func TestTableLimits(t *testing.T) {
+	hpcc := func(line uint64) HPCCConfig { return PaperHPCC(line, time.Millisecond) }
+	for _, row := range []struct {
+		name   string
+		change func(*TableConfig)
+		key    string // that is wrong, or ""
+	}{
+		{"line of 1", func(c *TableConfig) { c.DCQCN = PaperDCQCN(1) }, ""},
+		{"line of 0", func(c *TableConfig) { c.DCQCN.Line = 0 }, "DCQCN.Line"},
+		{"largest line", func(c *TableConfig) { c.DCQCN.Line = 1 << 50 }, ""},
+		{"larger line", func(c *TableConfig) { c.DCQCN.Line = 1<<50 + 1 }, "DCQCN.Line"},
+		{"same line", func(c *TableConfig) { c.HPCC = hpcc(100e9) }, ""},
+		{"another line", func(c *TableConfig) { c.HPCC = hpcc(100e9 + 1) }, "HPCC.Line"},
+		{"largest bandwidth", func(c *TableConfig) { c.Bandwidth = 1 << 50 }, ""},
+		{"larger bandwidth", func(c *TableConfig) { c.Bandwidth = 1<<50 + 1 }, "Bandwidth"},
+		{"most flows", func(c *TableConfig) { c.MaxFlows = 1 << 20 }, ""},
+		{"more flows", func(c *TableConfig) { c.MaxFlows = 1<<20 + 1 }, "MaxFlows"},
+		{"one flow", func(c *TableConfig) { c.MaxFlows = 1 }, ""},
+		{"default of flows", func(c *TableConfig) { c.MaxFlows = 0 }, ""},
+		{"fewer flows", func(c *TableConfig) { c.MaxFlows = -1 }, "MaxFlows"},
+		{"idle for a moment", func(c *TableConfig) { c.Idle = 1 }, ""},
+		{"idle for less", func(c *TableConfig) { c.Idle = -1 }, "Idle"},
+		{"longest pause", func(c *TableConfig) { c.MaxPause = 65535 * time.Microsecond }, ""},
+		{"longer pause", func(c *TableConfig) { c.MaxPause = 65535*time.Microsecond + 1 }, "MaxPause"},
+		{"negative pause", func(c *TableConfig) { c.MaxPause = -1 }, "MaxPause"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9)}
+			row.change(&cfg)
+			_, err := NewTable(cfg)
+			if row.key == "" {
+				require.NoError(t, err)
+				return
+			}
+			var of *ConfigError
+			require.ErrorAs(t, err, &of)
+			require.Equal(t, row.key, of.Key)
+		})
+	}
+}
+
 // A shorter idle time holds from the next call on, also for flows that were notified before.
 func TestTableShorterIdle(t *testing.T) {
 	cfg := TableConfig{Enabled: true, DCQCN: PaperDCQCN(100e9), Idle: time.Hour}

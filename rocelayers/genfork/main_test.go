@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -23,6 +24,16 @@ func TestForkIsGenerated(t *testing.T) {
 	for name, want := range files {
 		require.True(t, want == got[name], "%s: run go generate ./rocelayers", name)
 	}
+}
+
+// A file that cannot be written is an error. Here its path is longer than a system allows, and that of its folder is
+// not.
+func TestNotWritten(t *testing.T) {
+	to := t.TempDir()
+	for len(to) < 4080 {
+		to = filepath.Join(to, strings.Repeat("x", min(200, 4094-len(to))))
+	}
+	require.Error(t, generate("..", to, false))
 }
 
 // The line by which tools know generated files.
