@@ -57,3 +57,32 @@ func TestWiresharkPluginExpertInformation(t *testing.T) {
 		require.Contains(t, fields[3], want[i].text)
 	}
 }
+
+// Wireshark shows each field by its name in the specification, and the number in the base that is usual for it. The
+// file has a line for each: its name in filters, type, base of numbers, and name in the specification.
+func TestWiresharkPluginFields(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(wiretest.Tool(t, "tshark"), "-G", "fields", "-X",
+		"lua_script:"+wiretest.Path(t, "..", "wireshark", "rocecn.lua"))
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		_, of, ok := strings.Cut(line, "\trocecn.")
+		if !ok || !strings.HasPrefix(line, "F\t") {
+			continue
+		}
+		columns := strings.Split(of, "\t") // field, type, protocol, base
+		_, kind, _ := strings.Cut(columns[1], "FT_")
+		_, base, ok := strings.Cut(columns[3], "BASE_")
+		if !ok {
+			base = "-"
+		}
+		got = append(got, strings.ToLower(strings.Join([]string{columns[0], kind, base}, " "))+" "+
+			strings.Split(line, "\t")[1])
+	}
+	slices.Sort(got)
+	want := wiretest.Must(os.ReadFile("testdata/plugin_fields.txt"))(t)
+	require.Equal(t, string(want), strings.Join(got, "\n")+"\n")
+}
