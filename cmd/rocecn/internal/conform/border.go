@@ -98,9 +98,7 @@ func blocksFamily(v6 bool, sides []string, sort int, tunnel func(a, b netip.Addr
 ) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		src, dst, port, ok := x.ends(v6, sides)
-		if !ok {
-			return inapplicable("hosts has no prefixes of the family that the case needs")
-		}
+		x.require(ok, inapplicable("hosts has no prefixes of the family that the case needs"))
 		return x.checkBlocked(src, dst, port, tunnel(src, dst, x.borderPacket(sort, src, dst)))
 	}
 }
@@ -164,9 +162,7 @@ func crosses(usual bool) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		for _, sides := range [][]string{{"sender", "receiver"}, {"receiver", "sender"}} {
 			src, dst, port, ok := x.ends(true, sides)
-			if !ok {
-				return inapplicable("hosts has no IPv6 prefixes")
-			}
+			x.require(ok, inapplicable("hosts has no IPv6 prefixes"))
 			data := flow{src: src, dst: dst, class: ect0, opcode: 0x04, destQP: x.queuePair(1), payload: make([]byte,
 				64)}
 			cnp := flow{src: src, dst: dst, opcode: opcodeCNP, destQP: x.queuePair(2), payload: make([]byte, 16)}
@@ -176,10 +172,9 @@ func crosses(usual bool) func(x *trial) outcome {
 				list = []flow{data}
 			}
 			for _, f := range list {
-				if !x.crossOnce(port, f) {
-					return failed(nil, x.c.expected, "opcode 0x%02x does not cross from the %s side", f.opcode,
-						sides[0])
-				}
+				x.require(x.crossOnce(port, f),
+					failed(nil, x.c.expected, "opcode 0x%02x does not cross from the %s side", f.opcode,
+						sides[0]))
 			}
 		}
 		return passed("in both directions")
@@ -190,16 +185,13 @@ func crosses(usual bool) func(x *trial) outcome {
 func borderOff(x *trial) outcome {
 	for _, sides := range [][]string{{"sender", "receiver"}, {"receiver", "sender"}} {
 		src, dst, port, ok := x.ends(true, sides)
-		if !ok {
-			return inapplicable("hosts has no IPv6 prefixes")
-		}
+		x.require(ok, inapplicable("hosts has no IPv6 prefixes"))
 		for _, sort := range []int{0, 1, 3, 4} {
 			before := len(x.received)
 			x.transmit(port, x.borderPacket(sort, src, dst))
 			crossed := func() bool { return slices.ContainsFunc(x.received[before:], x.isForwarded) }
-			if !x.wait(x.profile.Time.Settle, crossed) {
-				return failed(nil, x.c.expected, "message %d does not cross from the %s side", sort, sides[0])
-			}
+			x.require(x.wait(x.profile.Time.Settle, crossed),
+				failed(nil, x.c.expected, "message %d does not cross from the %s side", sort, sides[0]))
 		}
 	}
 	return x.whenEnabled(passed("in both directions"), func() bool {

@@ -175,18 +175,46 @@ func (x *trial) runBody() outcome {
 			x.runStop()
 		}()
 	}
-	return x.runRecovered()
+	return x.outcomeOf(x.c.run)
 }
 
-// runRecovered runs the body of the case. An error of the tester itself, about an unforeseen packet, ends the
-// case and not the run.
-func (x *trial) runRecovered() (o outcome) {
+// outcomeOf returns the outcome of a body, which [trial.require] may end early. An error of the tester itself, about an
+// unforeseen packet, ends the case and not the run.
+func (x *trial) outcomeOf(body func(x *trial) outcome) (o outcome) {
 	defer func() {
-		if e := recover(); e != nil {
+		switch e := recover().(type) {
+		case nil:
+		case outcome:
+			o = e
+		default:
 			o = unclear("an error of the tester ended the case: %v", e)
 		}
 	}()
-	return x.c.run(x)
+	return body(x)
+}
+
+// require ends the case with another outcome if a condition does not hold. Only bodies of cases, and functions that
+// they call, may use it.
+func (x *trial) require(ok bool, otherwise outcome) {
+	if !ok {
+		panic(otherwise)
+	}
+}
+
+// requireNone fails the case if a packet has arrived that must not. nil stands for none.
+func (x *trial) requireNone(packets ...*seen) {
+	for _, n := range packets {
+		if n != nil {
+			panic(failed(n, x.c.expected, "a %s to %v", n.kind, n.dst))
+		}
+	}
+}
+
+// requireField fails the case if a notification about a stream does not pass a check.
+func (x *trial) requireField(n *seen, s *stream, c check) {
+	if expected, got := c(x, n, s); expected != "" {
+		panic(failed(n, expected, "%s", got))
+	}
 }
 
 // cause returns the first packet that the tester sent.

@@ -124,9 +124,8 @@ func (x *trial) whenEnabled(o outcome, reacts func() bool) outcome {
 	if o.verdict != pass {
 		return o
 	}
-	if len(d.Enable) == 0 {
-		return unclear("%s; it is not known whether the device reacts when it is enabled: want device.enable", o.seen)
-	}
+	x.require(len(d.Enable) > 0,
+		unclear("%s; it is not known whether the device reacts when it is enabled: want device.enable", o.seen))
 	defer func() {
 		x.onlyForwards = true
 		x.keepError("device.disable", x.finish(d.Disable, x.profile.Time.Case))
@@ -136,9 +135,7 @@ func (x *trial) whenEnabled(o outcome, reacts func() bool) outcome {
 	err := x.finish(d.Enable, x.profile.Time.Case)
 	x.onlyForwards = false
 	x.deadline = x.deadline.Add(x.rig.now().Sub(begin))
-	if err != nil {
-		return unclear("device.enable: %v", err)
-	}
+	x.require(err == nil, unclear("device.enable: %v", err))
 	for first := true; first || x.err == nil && x.hasTime(max(2*x.profile.Time.Settle, 500*time.Millisecond)); {
 		if reacts() {
 			return passed("%s, and a reaction after device.enable", o.seen)

@@ -97,25 +97,21 @@ func (x *trial) outers(s *stream) (all []*seen) {
 	return all
 }
 
-// offerTunnels sends flows until some packets of each have arrived in a tunnel. It returns an outcome if that fails.
-func (x *trial) offerTunnels(all []*stream, count int) *outcome {
-	missing := func() *stream {
-		for _, s := range all {
-			if len(x.outers(s)) < count {
-				return s
-			}
-		}
-		return nil
+// offerTunnels sends flows until some packets of each have arrived in a tunnel, and requires that.
+func (x *trial) offerTunnels(all []*stream, count int) {
+	x.require(len(all) > 0, errNoNotifier)
+	x.offer(all, dataRate, x.profile.Time.Case/4, func() bool { return x.inTunnels(all) >= count })
+	x.require(x.inTunnels(all) >= count,
+		unclear("%d of %d packets of a flow arrived in a tunnel", x.inTunnels(all), count))
+}
+
+// inTunnels returns the lowest number of packets of one of the streams that have arrived in tunnels.
+func (x *trial) inTunnels(all []*stream) int {
+	least := len(x.outers(all[0]))
+	for _, s := range all[1:] {
+		least = min(least, len(x.outers(s)))
 	}
-	if len(all) == 0 {
-		return &errNoNotifier
-	}
-	x.offer(all, dataRate, x.profile.Time.Case/4, func() bool { return missing() == nil })
-	if s := missing(); s != nil {
-		o := unclear("%d of %d packets of a flow arrived in a tunnel", len(x.outers(s)), count)
-		return &o
-	}
-	return nil
+	return least
 }
 
 // encapsulated is the body of a case about the packets in the tunnel. The labels of flows must differ.
@@ -127,16 +123,12 @@ func encapsulated(v6 bool, change func(i int, s *stream), c check) func(x *trial
 				change(i, s)
 			}
 		}
-		if o := x.offerTunnels(all, 3); o != nil {
-			return *o
-		}
+		x.offerTunnels(all, 3)
 		labels := map[uint32]*stream{}
 		for _, s := range all {
 			for _, n := range x.outers(s) {
 				if c != nil {
-					if expected, got := c(x, n, s); expected != "" {
-						return failed(n, expected, "%s", got)
-					}
+					x.requireField(n, s, c)
 					continue
 				}
 				if other := labels[n.label]; n.label != 0 && other != nil && other != s {
@@ -169,9 +161,7 @@ func checkInner(x *trial, n *seen, _ *stream) (string, string) {
 
 func randomLabels(x *trial) outcome {
 	all := x.connections(true, 8)
-	if o := x.offerTunnels(all, 1); o != nil {
-		return *o
-	}
+	x.offerTunnels(all, 1)
 	var labels []uint32
 	for _, s := range all {
 		labels = append(labels, x.outers(s)[0].label)
@@ -186,9 +176,7 @@ func randomLabels(x *trial) outcome {
 
 func stableLabels(x *trial) outcome {
 	all := x.connections(true, 4)
-	if o := x.offerTunnels(all, 20); o != nil {
-		return *o
-	}
+	x.offerTunnels(all, 20)
 	for _, s := range all {
 		list := x.outers(s)
 		for _, n := range list {
@@ -202,9 +190,7 @@ func stableLabels(x *trial) outcome {
 
 func oneEgress(x *trial) outcome {
 	all := x.connections(true, 4)
-	if o := x.offerTunnels(all, 5); o != nil {
-		return *o
-	}
+	x.offerTunnels(all, 5)
 	for _, s := range all {
 		list := x.outers(s)
 		for _, n := range list {
@@ -237,27 +223,21 @@ func (m *fcnMessage) appendIP() []byte {
 }
 
 // open plays a connection through the PE, and returns the FCN about it.
-func (x *trial) open(s *stream) (*fcnMessage, *outcome) {
-	if o := x.offerTunnels([]*stream{s}, 1); o != nil {
-		return nil, o
-	}
+func (x *trial) open(s *stream) *fcnMessage {
+	x.offerTunnels([]*stream{s}, 1)
 	n := x.outers(s)[0]
 	x.wrapBack = func(ip []byte) []byte { return wrapLike(n, ip) }
 	x.connect(s, true)
 	node, _ := x.notifier(true)
-	if !node.IsValid() {
-		return nil, &errNoNotifier
-	}
-	return &fcnMessage{src: node, dst: n.src, port: x.profile.CodePoints.FCNPort, label: n.label, level: 3}, nil
+	x.require(node.IsValid(), errNoNotifier)
+	return &fcnMessage{src: node, dst: n.src, port: x.profile.CodePoints.FCNPort, label: n.label, level: 3}
 }
 
 // openOne opens the tunnel of a single connection, which it returns as a list, with an FCN about it.
-func (x *trial) openOne(v6 bool) (all []*stream, m *fcnMessage, o *outcome) {
-	if all = x.connections(v6, 1); len(all) == 0 {
-		return nil, nil, &errNoNotifier
-	}
-	m, o = x.open(all[0])
-	return all, m, o
+func (x *trial) openOne(v6 bool) (all []*stream, m *fcnMessage) {
+	all = x.connections(v6, 1)
+	x.require(len(all) > 0, errNoNotifier)
+	return all, x.open(all[0])
 }
 
 // wrapLike puts a packet into the tunnel of a captured one, in the other direction. Segments of SRv6 are left out.
@@ -281,60 +261,39 @@ func (x *trial) notifyUntil(m *fcnMessage, all []*stream, count int) bool {
 // relabelled is the body of a case about the CNPs that FCNs cause.
 func relabelled(v6 bool, c check) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all, m, o := x.openOne(v6)
-		if o != nil {
-			return *o
-		}
+		all, m := x.openOne(v6)
 		x.notifyUntil(m, all, 2)
 		return x.checkAll(kindCNP, all, c)
 	}
 }
 
 func relabels(x *trial) outcome {
-	all, m, o := x.openOne(true)
-	if o != nil {
-		return *o
-	}
-	if !x.notifyUntil(m, all, 1) {
-		return failed(nil, "a CNP to the sender", "none after several FCNs about label 0x%05x", m.label)
-	}
+	all, m := x.openOne(true)
+	x.require(x.notifyUntil(m, all, 1),
+		failed(nil, "a CNP to the sender", "none after several FCNs about label 0x%05x", m.label))
 	return x.checkAll(kindCNP, all, checkSide("sender"))
 }
 
 func ofTwoLabels(x *trial) outcome {
 	all := x.connections(true, 2)
 	for _, s := range all {
-		m, o := x.open(s)
-		if o != nil {
-			return *o
-		}
+		m := x.open(s)
 		x.received = nil
-		if !x.notifyUntil(m, []*stream{s}, 1) {
-			return unclear("no CNP arrived")
-		}
+		x.require(x.notifyUntil(m, []*stream{s}, 1), unclear("no CNP arrived"))
 		x.settle()
 		for _, n := range x.notifications(kindCNP) {
-			if e, g := checkSenderQP(x, n, s); e != "" {
-				return failed(n, e, "%s", g)
-			}
+			x.requireField(n, s, checkSenderQP)
 		}
 	}
-	if len(all) == 0 {
-		return errNoNotifier
-	}
+	x.require(len(all) > 0, errNoNotifier)
 	return passed("CNPs about both flows")
 }
 
 // ignoresFCN is the body of a case about FCNs that must not be answered, between such that are.
 func ignoresFCN(change func(x *trial, m *fcnMessage)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all, m, o := x.openOne(true)
-		if o != nil {
-			return *o
-		}
-		if !x.notifyUntil(m, all, 1) {
-			return unclear("no CNP about an FCN that has to be answered")
-		}
+		all, m := x.openOne(true)
+		x.require(x.notifyUntil(m, all, 1), unclear("no CNP about an FCN that has to be answered"))
 		x.settle()
 		x.received = nil
 		wrong := *m
@@ -344,34 +303,24 @@ func ignoresFCN(change func(x *trial, m *fcnMessage)) func(x *trial) outcome {
 			x.wait(20*time.Millisecond, func() bool { return len(x.notifications(kindCNP)) > 0 })
 		}
 		x.settle()
-		if list := x.notifications(kindCNP); len(list) > 0 {
-			return failed(list[0], x.c.expected, "a CNP to %v", list[0].dst)
-		}
-		if !x.notifyUntil(m, all, 1) {
-			return unclear("no CNP about the last FCN, which has to be answered")
-		}
+		x.requireNone(x.notifications(kindCNP)...)
+		x.require(x.notifyUntil(m, all, 1), unclear("no CNP about the last FCN, which has to be answered"))
 		return passed("none, and CNPs about FCNs before and after")
 	}
 }
 
 // answersEach requires a CNP for each of several FCNs.
 func (x *trial) answersEach(messages func(m *fcnMessage) []fcnMessage) outcome {
-	all, m, o := x.openOne(true)
-	if o != nil {
-		return *o
-	}
-	if !x.notifyUntil(m, all, 1) {
-		return unclear("no CNP arrived")
-	}
+	all, m := x.openOne(true)
+	x.require(x.notifyUntil(m, all, 1), unclear("no CNP arrived"))
 	list := messages(m)
 	for i := range list {
 		x.wait(max(50*time.Millisecond, 2*x.profile.Device.Limits.PerFlow), func() bool { return false })
 		before := len(x.about(kindCNP, all))
 		x.transmit(x.portOf("control"), list[i].appendIP())
-		if !x.wait(x.profile.Time.Settle, func() bool { return len(x.about(kindCNP, all)) > before }) {
-			return failed(nil, x.c.expected, "no CNP about level %d, reserved bits 0x%03x", list[i].level,
-				list[i].reserved)
-		}
+		x.require(x.wait(x.profile.Time.Settle, func() bool { return len(x.about(kindCNP, all)) > before }),
+			failed(nil, x.c.expected, "no CNP about level %d, reserved bits 0x%03x", list[i].level,
+				list[i].reserved))
 	}
 	return passed("CNPs about %d FCNs", len(list))
 }
@@ -396,16 +345,9 @@ func ignoresReserved(x *trial) outcome {
 }
 
 func fcnPace(x *trial) outcome {
-	if x.profile.Device.Limits.PerFlow == 0 {
-		return inapplicable("device.limits has no per_flow")
-	}
-	all, m, o := x.openOne(true)
-	if o != nil {
-		return *o
-	}
-	if !x.notifyUntil(m, all, 1) {
-		return unclear("no CNP arrived")
-	}
+	x.require(x.profile.Device.Limits.PerFlow > 0, inapplicable("device.limits has no per_flow"))
+	all, m := x.openOne(true)
+	x.require(x.notifyUntil(m, all, 1), unclear("no CNP arrived"))
 	x.settle()
 	x.received = nil
 	begin := x.rig.now()
@@ -423,9 +365,7 @@ func fcnPace(x *trial) outcome {
 func ingressOff(x *trial) outcome {
 	all := x.connections(true, 1)
 	node, device := x.notifier(true)
-	if len(all) == 0 || !node.IsValid() || !device.IsValid() {
-		return errNoNotifier
-	}
+	x.require(len(all) > 0 && node.IsValid() && device.IsValid(), errNoNotifier)
 	x.connect(all[0], true)
 	for i := range uint32(16) {
 		m := &fcnMessage{src: node, dst: device, port: x.profile.CodePoints.FCNPort, label: i * 0x11111 & 0xFFFFF,
@@ -436,12 +376,10 @@ func ingressOff(x *trial) outcome {
 		x.transmit(x.portOf("control"), m.appendIP())
 	}
 	x.settle()
-	if n := x.ownNotification(); n != nil {
-		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-	}
+	x.requireNone(x.ownNotification())
 	return x.whenEnabled(passed("no notification"), func() bool {
-		m, o := x.open(all[0])
-		return o == nil && x.notifyUntil(m, all, 1)
+		x.offer(all, dataRate, x.profile.Time.Case/4, func() bool { return x.inTunnels(all) > 0 })
+		return x.inTunnels(all) > 0 && x.notifyUntil(x.open(all[0]), all, 1)
 	})
 }
 
@@ -449,19 +387,10 @@ func ingressOff(x *trial) outcome {
 // and not after it. Then the flow gets a label again.
 func forgetsIdleFlows(x *trial) outcome {
 	idle := x.profile.Device.Limits.Idle
-	switch {
-	case idle == 0:
-		return inapplicable("device.limits has no idle")
-	case idle > x.profile.Time.Case/3:
-		return inapplicable("device.limits.idle is more than a third of time.case")
-	}
-	all, m, o := x.openOne(true)
-	if o != nil {
-		return *o
-	}
-	if !x.notifyUntil(m, all, 1) {
-		return unclear("no CNP arrived before the flow was silent")
-	}
+	x.require(idle > 0, inapplicable("device.limits has no idle"))
+	x.require(idle <= x.profile.Time.Case/3, inapplicable("device.limits.idle is more than a third of time.case"))
+	all, m := x.openOne(true)
+	x.require(x.notifyUntil(m, all, 1), unclear("no CNP arrived before the flow was silent"))
 	x.receiveFor(idle + idle/4)
 	x.settle()
 	x.received = nil
@@ -473,30 +402,18 @@ func forgetsIdleFlows(x *trial) outcome {
 	if list := x.notifications(kindCNP); len(list) > 0 {
 		return failed(list[0], x.c.expected, "a CNP about label 0x%05x after %v", m.label, idle+idle/4)
 	}
-	again, o := x.open(all[0])
-	if o != nil {
-		return *o
-	}
-	if !x.notifyUntil(again, all, 1) {
-		return unclear("no CNP about the flow after its next packets")
-	}
+	x.require(x.notifyUntil(x.open(all[0]), all, 1), unclear("no CNP about the flow after its next packets"))
 	return passed("none after %v, and CNPs before, and after its next packets", idle+idle/4)
 }
 
 // notifiesItself: the PE is congested with flows, and sends CNPs although no FCN arrives.
 func notifiesItself(x *trial) outcome {
-	if x.profile.Congestion.By == "none" {
-		return inapplicable("congestion.by is \"none\"")
-	}
+	x.require(x.profile.Congestion.By != "none", inapplicable("congestion.by is \"none\""))
 	all := x.connections(true, 2)
 	for _, s := range all {
-		if _, o := x.open(s); o != nil {
-			return *o
-		}
+		x.open(s)
 	}
-	if len(all) == 0 {
-		return errNoNotifier
-	}
+	x.require(len(all) > 0, errNoNotifier)
 	before := all[0].count + all[1].count
 	x.received = nil
 	if !x.congest(all, func() bool { return len(x.about(kindCNP, all)) >= 2 }) {
@@ -506,8 +423,7 @@ func notifiesItself(x *trial) outcome {
 		return x.checkAll(kindCNP, all, arrived) // other cases are about its fields
 	}
 	sent, crossed := int(all[0].count+all[1].count-before), len(x.outers(all[0]))+len(x.outers(all[1]))
-	if crossed >= sent || crossed == 0 {
-		return unclear("%d of %d packets crossed the device, so congestion is not certain", crossed, sent)
-	}
+	x.require(crossed < sent && crossed > 0,
+		unclear("%d of %d packets crossed the device, so congestion is not certain", crossed, sent))
 	return failed(nil, "a CNP to the sender", "none, and %d of %d packets lost", sent-crossed, sent)
 }

@@ -47,9 +47,7 @@ func proxyCases() []testCase {
 			ignoresMessage(true, func(x *trial, m *proxyMessage) { m.src = x.stranger(true) })},
 		{"P38.1", should, "PROXY 6", "the interval between two CNPs of a flow is kept", v6, nil,
 			func(x *trial) outcome {
-				if x.profile.Device.Limits.PerFlow == 0 {
-					return inapplicable("device.limits has no per_flow")
-				}
+				x.require(x.profile.Device.Limits.PerFlow > 0, inapplicable("device.limits has no per_flow"))
 				return floodMessages(x, func(all []*stream, d time.Duration, sent int) outcome {
 					return x.checkPace(kindCNP, all, d, sent/2)
 				})
@@ -57,9 +55,7 @@ func proxyCases() []testCase {
 		{"P39.1", should, "PROXY 6", "the rate of all CNPs is limited, also if messages flood", v6, nil,
 			func(x *trial) outcome {
 				rate := float64(x.profile.Device.Limits.Total)
-				if rate == 0 {
-					return inapplicable("device.limits has no total")
-				}
+				x.require(rate > 0, inapplicable("device.limits has no total"))
 				return floodMessages(x, func(all []*stream, d time.Duration, _ int) outcome {
 					count := float64(len(x.about(kindCNP, all)))
 					if allowed := rate*(d.Seconds()+1) + 1; count > allowed {
@@ -143,6 +139,16 @@ func management(f flow, attribute uint8, message []byte) flow {
 	copy(mad[8:16], message[:8]) // a transaction id
 	return flow{src: f.src, dst: f.dst, srcPort: f.srcPort, opcode: 0x64, pKey: f.pKey, destQP: 1, class: f.class,
 		headers: []byte{0x80, 1, 0, 0, 0, 0, 0, 1}, payload: append(mad, message...)}
+}
+
+// connected plays connections of flows through the device, to which a node can send messages.
+func (x *trial) connected(v6 bool, count int, cm bool) []*stream {
+	all := x.connections(v6, count)
+	x.require(len(all) > 0 && x.message(all[0]).src.IsValid(), errNoNotifier)
+	for _, s := range all {
+		x.connect(s, cm)
+	}
+	return all
 }
 
 // connections returns flows between a sender and a receiver, with the queue pairs of both ends.
@@ -244,11 +250,7 @@ var errNoNotifier = inapplicable("hosts, port.address or device.addresses have n
 // translated is the body of a case: messages about a connection, and a check of each CNP.
 func translated(v6 bool, c check) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all := x.connections(v6, 1)
-		if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-			return errNoNotifier
-		}
-		x.connect(all[0], true)
+		all := x.connected(v6, 1, true)
 		x.complainUntil(all, 2)
 		return x.checkAll(kindCNP, all, c)
 	}
@@ -265,11 +267,7 @@ func (x *trial) complainUntil(all []*stream, count int) bool {
 
 // notifiesSender: any notification that a sender of RoCEv2 knows arrives.
 func notifiesSender(x *trial) outcome {
-	all := x.connections(true, 1)
-	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-		return errNoNotifier
-	}
-	x.connect(all[0], true)
+	all := x.connected(true, 1, true)
 	has := func() bool {
 		return len(x.about(kindCNP, all))+len(x.about(kindFastCNP, all))+len(x.about(kindPPFC, all)) > 0
 	}
@@ -282,28 +280,16 @@ func notifiesSender(x *trial) outcome {
 }
 
 func learnsFromData(x *trial) outcome {
-	all := x.connections(true, 1)
-	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-		return errNoNotifier
-	}
-	x.connect(all[0], false)
-	if !x.complainUntil(all, 1) {
-		return failed(nil, "a CNP about a flow with 12 answered packets", "none")
-	}
+	all := x.connected(true, 1, false)
+	x.require(x.complainUntil(all, 1), failed(nil, "a CNP about a flow with 12 answered packets", "none"))
 	return x.checkAll(kindCNP, all, checkSenderQP)
 }
 
 // ignoresMessage is the body of a case about messages that must not be answered, between such that are.
 func ignoresMessage(v6 bool, change func(x *trial, m *proxyMessage)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		all := x.connections(v6, 1)
-		if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-			return errNoNotifier
-		}
-		x.connect(all[0], true)
-		if !x.complainUntil(all, 1) {
-			return unclear("no CNP about a message that has to be answered")
-		}
+		all := x.connected(v6, 1, true)
+		x.require(x.complainUntil(all, 1), unclear("no CNP about a message that has to be answered"))
 		x.settle()
 		x.received = nil
 		answered := func() bool { return x.ownNotification() != nil }
@@ -313,71 +299,44 @@ func ignoresMessage(v6 bool, change func(x *trial, m *proxyMessage)) func(x *tri
 			x.complain(m, 20*time.Millisecond, answered)
 		}
 		x.settle()
-		if n := x.ownNotification(); n != nil {
-			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-		}
-		if !x.complainUntil(all, 1) {
-			return unclear("no CNP about the last message, which has to be answered")
-		}
+		x.requireNone(x.ownNotification())
+		x.require(x.complainUntil(all, 1), unclear("no CNP about the last message, which has to be answered"))
 		return passed("none, and CNPs about messages before and after")
 	}
 }
 
 func ofTwoFlows(x *trial) outcome {
-	all := x.connections(true, 2)
-	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-		return errNoNotifier
-	}
-	x.connect(all[0], true)
-	x.connect(all[1], true)
+	all := x.connected(true, 2, true)
 	for _, s := range all {
 		x.received = nil
-		if !x.complainUntil([]*stream{s}, 1) {
-			return unclear("no CNP arrived")
-		}
+		x.require(x.complainUntil([]*stream{s}, 1), unclear("no CNP arrived"))
 		x.settle()
 		for _, n := range x.notifications(kindCNP) {
-			if e, g := checkSenderQP(x, n, s); e != "" {
-				return failed(n, e, "%s", g)
-			}
+			x.requireField(n, s, checkSenderQP)
 		}
 	}
 	return passed("CNPs about both flows")
 }
 
 func eachLevel(x *trial) outcome {
-	all := x.connections(true, 1)
-	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-		return errNoNotifier
-	}
-	x.connect(all[0], true)
-	if !x.complainUntil(all, 1) {
-		return unclear("no CNP arrived")
-	}
+	all := x.connected(true, 1, true)
+	x.require(x.complainUntil(all, 1), unclear("no CNP arrived"))
 	pause := max(50*time.Millisecond, 2*x.profile.Device.Limits.PerFlow)
 	for level := range uint32(8) {
 		x.wait(pause, func() bool { return false })
 		before := len(x.about(kindCNP, all))
 		m := x.message(all[0])
 		m.level = level<<21 | 0x0AAAAA
-		if !x.complain(m, x.profile.Time.Settle, func() bool { return len(x.about(kindCNP, all)) > before }) {
-			return failed(nil, "a CNP about each level", "none about level %d with reserved bits set", level)
-		}
+		x.require(x.complain(m, x.profile.Time.Settle, func() bool { return len(x.about(kindCNP, all)) > before }),
+			failed(nil, "a CNP about each level", "none about level %d with reserved bits set", level))
 	}
 	return passed("CNPs about 8 levels")
 }
 
 // floodMessages sends messages about two flows in quick succession, and judges the CNPs.
 func floodMessages(x *trial, judge func(all []*stream, d time.Duration, sent int) outcome) outcome {
-	all := x.connections(true, 2)
-	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-		return errNoNotifier
-	}
-	x.connect(all[0], true)
-	x.connect(all[1], true)
-	if !x.complainUntil(all, 1) {
-		return unclear("no CNP arrived")
-	}
+	all := x.connected(true, 2, true)
+	x.require(x.complainUntil(all, 1), unclear("no CNP arrived"))
 	x.settle()
 	x.received = nil
 	begin := x.rig.now()
@@ -400,18 +359,12 @@ func (x *trial) messageGap() time.Duration {
 }
 
 func proxyOff(x *trial) outcome {
-	all := x.connections(true, 1)
-	if len(all) == 0 || !x.message(all[0]).src.IsValid() {
-		return errNoNotifier
-	}
-	x.connect(all[0], true)
+	all := x.connected(true, 1, true)
 	for range 5 {
 		x.complain(x.message(all[0]), 20*time.Millisecond, func() bool { return false })
 	}
 	x.settle()
-	if n := x.ownNotification(); n != nil {
-		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-	}
+	x.requireNone(x.ownNotification())
 	return x.whenEnabled(passed("no notification"), func() bool {
 		x.connect(all[0], true)
 		return x.complain(x.message(all[0]), x.profile.Time.Settle,

@@ -95,9 +95,8 @@ const dataRate = 2e6
 func answered(k kind, streams func(x *trial) []*stream, c check) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		all := streams(x)
-		if len(all) == 0 {
-			return inapplicable("hosts and device.addresses have no address of the family that the case needs")
-		}
+		x.require(len(all) > 0,
+			inapplicable("hosts and device.addresses have no address of the family that the case needs"))
 		x.offer(all, dataRate, x.profile.Time.Case/2, func() bool { return len(x.about(k, all)) >= 3 })
 		return x.checkAll(k, all, c)
 	}
@@ -136,9 +135,8 @@ func replies(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
 func ignores(v6 bool, change func(i int, s *stream)) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		control, silent := markedData(v6)(x), markedData(v6)(x)
-		if len(control) == 0 {
-			return inapplicable("hosts and device.addresses have no address of the family that the case needs")
-		}
+		x.require(len(control) > 0,
+			inapplicable("hosts and device.addresses have no address of the family that the case needs"))
 		for i, s := range silent {
 			s.srcPort += 100
 			s.senderQP |= 0x400000
@@ -155,12 +153,9 @@ func ignores(v6 bool, change func(i int, s *stream)) func(x *trial) outcome {
 func (x *trial) expectNoAnswer(k kind, control, silent []*stream) outcome {
 	x.offer(silent, dataRate, x.profile.Time.Settle, nil)
 	x.settle()
-	if list := x.about(k, silent); len(list) > 0 {
-		return failed(list[0], x.c.expected, "a %s to %v", k, list[0].dst)
-	}
-	if !x.offer(control, dataRate, x.profile.Time.Case/4, func() bool { return len(x.about(k, control)) >= 2 }) {
-		return unclear("no %s about data that has to be answered", k)
-	}
+	x.requireNone(x.about(k, silent)...)
+	x.require(x.offer(control, dataRate, x.profile.Time.Case/4, func() bool { return len(x.about(k, control)) >= 2 }),
+		unclear("no %s about data that has to be answered", k))
 	sent := 8
 	for _, s := range control {
 		sent += int(s.count)
@@ -182,9 +177,7 @@ func checkReversed(x *trial, n *seen, s *stream) (string, string) {
 // receiverFastCNP checks Fast CNPs that a receiver sends of its own accord.
 func receiverFastCNP(x *trial) outcome {
 	all := markedData(true)(x)
-	if len(all) == 0 {
-		return inapplicable("hosts and device.addresses have no IPv6 address")
-	}
+	x.require(len(all) > 0, inapplicable("hosts and device.addresses have no IPv6 address"))
 	x.offer(all, dataRate, x.profile.Time.Settle, nil)
 	for _, n := range x.notifications(kindFastCNP) {
 		o, wrong := x.fastCNP(n)
@@ -192,22 +185,16 @@ func receiverFastCNP(x *trial) outcome {
 			return failed(n, fmt.Sprintf("original destination %v", n.src), "option %x", o.data)
 		}
 	}
-	if len(x.notifications(kindFastCNP)) == 0 {
-		return inapplicable("the receiver sends no Fast CNPs")
-	}
+	x.require(len(x.notifications(kindFastCNP)) > 0, inapplicable("the receiver sends no Fast CNPs"))
 	return passed("%d Fast CNPs", len(x.notifications(kindFastCNP)))
 }
 
 func receiverOff(x *trial) outcome {
 	all := append(markedData(true)(x), markedData(false)(x)...)
-	if len(all) == 0 {
-		return inapplicable("hosts and device.addresses have no address of one family")
-	}
+	x.require(len(all) > 0, inapplicable("hosts and device.addresses have no address of one family"))
 	x.offer(all, dataRate, x.profile.Time.Settle, nil)
 	x.settle()
-	if n := x.ownNotification(); n != nil {
-		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
-	}
+	x.requireNone(x.ownNotification())
 	return x.whenEnabled(passed("no notification"), func() bool {
 		return x.offer(all, dataRate, x.profile.Time.Settle, func() bool { return x.ownNotification() != nil })
 	})
@@ -216,12 +203,8 @@ func receiverOff(x *trial) outcome {
 // cnpPace compares the number of CNPs of each queue pair with the interval of the profile.
 func cnpPace(x *trial) outcome {
 	interval, all := x.profile.Device.Limits.PerFlow, markedData(true)(x)
-	switch {
-	case interval == 0:
-		return inapplicable("device.limits has no per_flow")
-	case len(all) == 0:
-		return inapplicable("hosts and device.addresses have no IPv6 address")
-	}
+	x.require(interval > 0, inapplicable("device.limits has no per_flow"))
+	x.require(len(all) > 0, inapplicable("hosts and device.addresses have no IPv6 address"))
 	begin := x.rig.now()
 	const packets, payload = 20, 64 // packets of each flow in an interval
 	for _, s := range all {

@@ -284,26 +284,19 @@ func (x *trial) deliver(m *notice) {
 }
 
 // choose picks the fastest flow about which a notice can be made.
-func (x *trial) target(make maker) (f ownFlow, m *notice, rates map[ownFlow]float64, o *outcome) {
+func (x *trial) target(make maker) (f ownFlow, m *notice, rates map[ownFlow]float64) {
 	all, rates, last := x.steady()
-	if len(all) == 0 {
-		o := unclear("the device sends no RoCEv2 data")
-		return f, nil, nil, &o
-	}
-	for _, f := range all {
-		if m := make(x, last[f]); m != nil {
-			for range tries {
-				if low := x.lowestAfter(rates, func() {}); low[f] >= slowed*rates[f] { // the usual variation
-					return f, m, low, nil
-				}
-			}
-			o := unclear("the flow falls below %.0f %% of %.0f octets a second without a message", 100*slowed, rates[f])
-			return f, nil, nil, &o
+	x.require(len(all) > 0, unclear("the device sends no RoCEv2 data"))
+	i := slices.IndexFunc(all, func(f ownFlow) bool { return make(x, last[f]) != nil })
+	x.require(i >= 0, inapplicable("the sender's queue pair or the tester's address is unknown: want [[pair]] for a "+
+		"flow of the device, and an address of the port"))
+	f = all[i]
+	for range tries {
+		if low := x.lowestAfter(rates, func() {}); low[f] >= slowed*rates[f] { // the usual variation
+			return f, make(x, last[f]), low
 		}
 	}
-	missing := inapplicable("the sender's queue pair or the tester's address is unknown: want [[pair]] for a flow of " +
-		"the device, and an address of the port")
-	return f, nil, nil, &missing
+	panic(unclear("the flow falls below %.0f %% of %.0f octets a second without a message", 100*slowed, rates[f]))
 }
 
 // lowestAfter sends messages by a function in each of some windows, and returns the lowest rates of flows in them.
@@ -328,18 +321,14 @@ const slowed = 0.8
 // slows is the body of a case about notices that slow the flow down.
 func slows(make maker, change func(m *notice)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		f, m, rates, o := x.target(make)
-		if o != nil {
-			return *o
-		}
+		f, m, rates := x.target(make)
 		if change != nil {
 			change(m)
 		}
 		after := x.rateAfter(f, m, rates[f])
-		if after > slowed*rates[f] {
-			return failed(nil, fmt.Sprintf("less than %.0f %% of %.0f octets a second", 100*slowed, rates[f]),
-				"%.0f octets a second", after)
-		}
+		x.require(after <= slowed*rates[f],
+			failed(nil, fmt.Sprintf("less than %.0f %% of %.0f octets a second", 100*slowed, rates[f]),
+				"%.0f octets a second", after))
 		if after == 0 && !x.goesOn(f) {
 			return errFlowEnded
 		}
@@ -367,18 +356,13 @@ func (x *trial) rateAfter(f ownFlow, m *notice, before float64) float64 {
 // keeps is the body of a case about notices that must change nothing, before one that must slow the flow down.
 func keeps(make maker, change func(m *notice), valid maker) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		f, m, rates, o := x.target(make)
-		if o != nil {
-			return *o
-		}
+		f, m, rates := x.target(make)
 		change(m)
 		if o := x.keepsRate(f, m, rates[f]); o.verdict != pass {
 			return o
 		}
 		control := valid(x, m.about)
-		if control == nil {
-			return unclear("no notification that slows the flow down can be built: want [[pair]]")
-		}
+		x.require(control != nil, unclear("no notification that slows the flow down can be built: want [[pair]]"))
 		if after := x.rateAfter(f, control, rates[f]); after > slowed*rates[f] {
 			return unclear("a valid notification does not slow the flow down either")
 		}
@@ -402,10 +386,7 @@ func (x *trial) keepsRate(f ownFlow, m *notice, before float64) outcome {
 
 // keepsWhenOff: a Fast CNP does not slow the flow of a device down that is off.
 func keepsWhenOff(x *trial) outcome {
-	f, m, rates, o := x.target(fastCNPOf)
-	if o != nil {
-		return *o
-	}
+	f, m, rates := x.target(fastCNPOf)
 	return x.whenEnabled(x.keepsRate(f, m, rates[f]),
 		func() bool { return x.rateAfter(f, m, rates[f]) <= slowed*rates[f] && x.goesOn(f) })
 }
@@ -413,16 +394,11 @@ func keepsWhenOff(x *trial) outcome {
 // sparesOthers is the body of a case about a notice that must change no flow but its own.
 func sparesOthers(make maker) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		f, m, rates, o := x.target(make)
-		if o != nil {
-			return *o
-		}
+		f, m, rates := x.target(make)
 		others := maps.Clone(rates)
 		maps.DeleteFunc(others, func(other ownFlow, rate float64) bool { return other == f || rate <= rates[f]/4 })
 		all := len(others)
-		if all == 0 {
-			return inapplicable("the device has one flow")
-		}
+		x.require(all > 0, inapplicable("the device has one flow"))
 		for range tries {
 			low := x.lowestAfter(others, func() { x.deliver(m) })
 			for other, before := range others {
@@ -441,14 +417,9 @@ func sparesOthers(make maker) func(x *trial) outcome {
 }
 
 func recovers(x *trial) outcome {
-	f, m, rates, o := x.target(cnpOf)
-	if o != nil {
-		return *o
-	}
+	f, m, rates := x.target(cnpOf)
 	lowest := x.rateAfter(f, m, rates[f])
-	if lowest > slowed*rates[f] {
-		return unclear("the flow does not slow down")
-	}
+	x.require(lowest <= slowed*rates[f], unclear("the flow does not slow down"))
 	for x.hasTime(x.window()) {
 		if after, _ := x.measure(x.window()); after[f] > lowest+(rates[f]-lowest)/2 {
 			return passed("%.0f, then %.0f, then %.0f octets a second", rates[f], lowest, after[f])
@@ -471,10 +442,7 @@ func (x *trial) hasRecovered(f ownFlow, usual float64) bool {
 // bothSignals: a Fast CNP and a CNP do not stop the flow. Before another measurement it has its usual rate again, as
 // several of both may stop it.
 func bothSignals(x *trial) outcome {
-	f, m, rates, o := x.target(fastCNPOf)
-	if o != nil {
-		return *o
-	}
+	f, m, rates := x.target(fastCNPOf)
 	repeated := false
 	after, _ := x.measureAfter(x.window(), func() {
 		if repeated && !x.hasRecovered(f, rates[f]) {
@@ -488,17 +456,13 @@ func bothSignals(x *trial) outcome {
 		}
 	})
 	x.rates = append(x.rates, rateRow{x.c.expected, rates[f], after[f]})
-	if after[f] < 0.02*rates[f] {
-		return failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after[f], rates[f])
-	}
+	x.require(after[f] >= 0.02*rates[f],
+		failed(nil, x.c.expected, "%.0f octets a second, before %.0f", after[f], rates[f]))
 	return passed("%.0f octets a second, before %.0f", after[f], rates[f])
 }
 
 func detours(x *trial) outcome {
-	f, m, _, o := x.target(fastCNPOf)
-	if o != nil {
-		return *o
-	}
+	f, m, _ := x.target(fastCNPOf)
 	now := x.rig.now()
 	x.deliver(m)
 	x.measure(x.window())
@@ -513,9 +477,7 @@ func detours(x *trial) outcome {
 // rejects: an option type that no deployment uses, with act 10.
 func rejects(x *trial) outcome {
 	from, device := x.notifier(true)
-	if !from.IsValid() || !device.IsValid() {
-		return errNoNotifier
-	}
+	x.require(from.IsValid() && device.IsValid(), errNoNotifier)
 	kind := uint8(0x9D)
 	for slices.Contains(x.profile.CodePoints.OptionTypes, kind) {
 		kind--
@@ -528,9 +490,7 @@ func rejects(x *trial) outcome {
 		x.wait(x.profile.Time.Settle/2, func() bool { return x.problem() != nil })
 	}
 	n := x.problem()
-	if n == nil {
-		return failed(nil, "an ICMPv6 Parameter Problem", "none after 5 packets")
-	}
+	x.require(n != nil, failed(nil, "an ICMPv6 Parameter Problem", "none after 5 packets"))
 	if e, g := sameOctets("code and pointer", []byte{2, 0, 0, 0, pointer},
 		append([]byte{n.upper[1]}, n.upper[4:8]...)); e != "" {
 		return failed(n, e, "%s", g)
@@ -558,9 +518,7 @@ func ownData(f func(n *seen) string) func(x *trial) outcome {
 				return failed(n, x.c.expected, "%s", got)
 			}
 		}
-		if len(all) == 0 {
-			return unclear("the device sends no RoCEv2 data")
-		}
+		x.require(len(all) > 0, unclear("the device sends no RoCEv2 data"))
 		return passed("%d packets", len(all))
 	}
 }
@@ -595,38 +553,25 @@ func (x *trial) gapAfterSending(f ownFlow, d time.Duration, send func()) (longes
 }
 
 // stopped is the body of cases about stops: it measures the usual gap, and the gap after a notice.
-func (x *trial) stopped(make maker, change func(m *notice)) (f ownFlow, m *notice, gap time.Duration, o *outcome) {
-	f, m, _, o = x.target(make)
-	if o != nil {
-		return f, nil, 0, o
-	}
+func (x *trial) stopped(make maker, change func(m *notice)) (f ownFlow, m *notice, gap time.Duration) {
+	f, m, _ = x.target(make)
 	usual := time.Hour
 	for range tries {
 		usual = min(usual, x.gapAfter(f, nil, 200*time.Millisecond))
 	}
-	if usual > stopTime/3 {
-		o := unclear("gaps of %v without a stop: the flow is too slow or too bursty", usual)
-		return f, nil, 0, &o
-	}
+	x.require(usual <= stopTime/3, unclear("gaps of %v without a stop: the flow is too slow or too bursty", usual))
 	if change != nil {
 		change(m)
 	}
-	return f, m, x.gapAfter(f, m, 200*time.Millisecond), nil
+	return f, m, x.gapAfter(f, m, 200*time.Millisecond)
 }
 
 // pauses is the body of a case about notices that stop the flow.
 func pauses(make maker, change func(m *notice)) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		f, _, gap, o := x.stopped(make, change)
-		if o != nil {
-			return *o
-		}
-		if gap < stopTime/2 {
-			return failed(nil, fmt.Sprintf("no packet for %v", stopTime), "no gap above %v", gap)
-		}
-		if !x.goesOn(f) {
-			return errFlowEnded
-		}
+		f, _, gap := x.stopped(make, change)
+		x.require(gap >= stopTime/2, failed(nil, fmt.Sprintf("no packet for %v", stopTime), "no gap above %v", gap))
+		x.require(x.goesOn(f), errFlowEnded)
 		return passed("no packet for %v", gap)
 	}
 }
@@ -644,10 +589,7 @@ func flows(make maker, change func(m *notice)) func(x *trial) outcome {
 
 // keepsFlowing is an outcome that passes if a notice does not stop the flow each time.
 func (x *trial) keepsFlowing(make maker, change func(m *notice)) (f ownFlow, m *notice, o outcome) {
-	f, m, gap, missing := x.stopped(make, change)
-	if missing != nil {
-		return f, m, *missing
-	}
+	f, m, gap := x.stopped(make, change)
 	for range tries - 1 {
 		if gap >= stopTime/2 {
 			gap = x.gapAfter(f, m, 200*time.Millisecond)
@@ -669,29 +611,20 @@ func flowsWhenOff(x *trial) outcome {
 
 // lasts: a stop of a third of the usual time gives a shorter gap.
 func lasts(x *trial) outcome {
-	f, m, gap, o := x.stopped(stopOf, nil)
-	if o != nil {
-		return *o
-	}
+	f, m, gap := x.stopped(stopOf, nil)
 	for range tries - 1 {
 		if gap > stopTime*2 { // late for another reason
 			gap = x.gapAfter(f, m, 300*time.Millisecond)
 		}
 	}
-	if gap < stopTime*8/10 || gap > stopTime*2 {
-		return failed(nil, fmt.Sprintf("no packet for %v", stopTime), "no packet for %v", gap)
-	}
+	x.require(gap >= stopTime*8/10 && gap <= stopTime*2,
+		failed(nil, fmt.Sprintf("no packet for %v", stopTime), "no packet for %v", gap))
 	return passed("no packet for %v", gap)
 }
 
 func ends(x *trial) outcome {
-	f, _, gap, o := x.stopped(stopOf, nil)
-	if o != nil {
-		return *o
-	}
-	if gap < stopTime/2 {
-		return unclear("the flow does not stop")
-	}
+	f, _, gap := x.stopped(stopOf, nil)
+	x.require(gap >= stopTime/2, unclear("the flow does not stop"))
 	if rates, _ := x.measure(200 * time.Millisecond); rates[f] == 0 {
 		return failed(nil, x.c.expected, "no packet 200 ms after a stop of %v", stopTime)
 	}
@@ -699,13 +632,8 @@ func ends(x *trial) outcome {
 }
 
 func resumesEarly(x *trial) outcome {
-	f, m, gap, o := x.stopped(stopOf, nil)
-	if o != nil {
-		return *o
-	}
-	if gap < stopTime/2 {
-		return unclear("the flow does not stop")
-	}
+	f, m, gap := x.stopped(stopOf, nil)
+	x.require(gap >= stopTime/2, unclear("the flow does not stop"))
 	resume := *m
 	resume.payload = ppfcAfterBTH(m.about.dst, 1, 1, 0)
 	early := time.Hour
@@ -716,9 +644,8 @@ func resumesEarly(x *trial) outcome {
 			x.deliver(&resume)
 		})
 	}
-	if early > stopTime/2 {
-		return failed(nil, fmt.Sprintf("packets soon after the resume, %v after the stop", stopTime/6),
-			"no packet for %v", early)
-	}
+	x.require(early <= stopTime/2,
+		failed(nil, fmt.Sprintf("packets soon after the resume, %v after the stop", stopTime/6),
+			"no packet for %v", early))
 	return passed("no gap above %v after the resume", early)
 }

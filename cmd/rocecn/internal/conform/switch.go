@@ -17,9 +17,7 @@ type check func(x *trial, n *seen, s *stream) (expected, got string)
 func notified(k kind, streams func(x *trial) []*stream, c check) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		all := streams(x)
-		if len(all) == 0 {
-			return inapplicable("hosts has no prefixes of the family that the case needs")
-		}
+		x.require(len(all) > 0, inapplicable("hosts has no prefixes of the family that the case needs"))
 		x.congest(all, func() bool {
 			checked := 0 // messages that have the field
 			for _, n := range x.about(k, all) {
@@ -36,9 +34,7 @@ func notified(k kind, streams func(x *trial) []*stream, c check) func(x *trial) 
 // checkAll checks the notifications of a kind that have arrived.
 func (x *trial) checkAll(k kind, streams []*stream, c check) outcome {
 	list := x.about(k, streams)
-	if len(list) == 0 {
-		return unclear("no %s arrived", k)
-	}
+	x.require(len(list) > 0, unclear("no %s arrived", k))
 	checked, unchecked := 0, ""
 	for _, n := range list {
 		s := match(n, streams)
@@ -220,9 +216,8 @@ func quiet(k kind, forbidden []kind, v6 bool, change func(x *trial, i int, s *st
 	return func(x *trial) outcome {
 		control := plain(x)
 		silent := plainFlows(v6)(x)
-		if len(control) == 0 || len(silent) == 0 {
-			return inapplicable("hosts has no prefixes of the family that the case needs")
-		}
+		x.require(len(control) > 0 && len(silent) > 0,
+			inapplicable("hosts has no prefixes of the family that the case needs"))
 		all := append(control, silent...)
 		number(x, all)
 		for i, s := range silent {
@@ -254,12 +249,8 @@ func (x *trial) expectQuiet(k kind, forbidden []kind, control, silent []*stream)
 	if n := wrong(); n != nil {
 		return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 	}
-	if len(x.about(k, control)) == 0 {
-		return unclear("no %s about the plain flows, so congestion is not certain", k)
-	}
-	if !x.haveCrossed(silent) {
-		return unclear("none of these packets crossed the device")
-	}
+	x.require(len(x.about(k, control)) > 0, unclear("no %s about the plain flows, so congestion is not certain", k))
+	x.require(x.haveCrossed(silent), unclear("none of these packets crossed the device"))
 	return passed("none, and %d about the plain flows", len(x.about(k, control)))
 }
 
@@ -373,7 +364,7 @@ func checkSide(side string) check {
 // port.
 func toPort4791(k kind, body func(x *trial) outcome) func(x *trial) outcome {
 	return func(x *trial) outcome {
-		o := body(x)
+		o := x.outcomeOf(body)
 		for _, n := range x.received {
 			if n.kind != kindOther || len(n.data) < bthSize+icrcSize || n.data[0] != opcodeCNP ||
 				!slices.Contains(x.profile.Device.Addresses, n.src) {

@@ -292,9 +292,7 @@ func arrives(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
 func arrivesWith(k kind, streams func(x *trial) []*stream, f func(n *seen) bool) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		all := streams(x)
-		if len(all) == 0 {
-			return inapplicable("hosts has no prefixes of the family that the case needs")
-		}
+		x.require(len(all) > 0, inapplicable("hosts has no prefixes of the family that the case needs"))
 		has := func() bool { return slices.ContainsFunc(x.about(k, all), f) }
 		if !x.congest(all, has) {
 			x.settle()
@@ -318,9 +316,7 @@ func otherPorts(x *trial) outcome {
 			s.dstPort, s.opcode, s.headers = portRoCE+1, 0x0A, make([]byte, 16)
 		}
 	}
-	if len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	return x.expectQuiet(kindFastCNP, anyKind, all[:len(all)/2], all[len(all)/2:])
 }
 
@@ -352,12 +348,8 @@ func extendedHeaders(x *trial) outcome {
 		return 0
 	}
 	x.congest(all, func() bool { return missing() == 0 })
-	switch opcode := missing(); {
-	case len(x.about(kindFastCNP, all)) == 0:
-		return unclear("no Fast CNP arrived")
-	case opcode != 0:
-		return failed(nil, "a Fast CNP about each opcode", "none about opcode 0x%02x", opcode)
-	}
+	x.require(len(x.about(kindFastCNP, all)) > 0, unclear("no Fast CNP arrived"))
+	x.require(missing() == 0, failed(nil, "a Fast CNP about each opcode", "none about opcode 0x%02x", missing()))
 	return passed("Fast CNPs about %d opcodes", len(operations))
 }
 
@@ -365,9 +357,7 @@ func extendedHeaders(x *trial) outcome {
 func forwardsUnchanged(x *trial) outcome {
 	all := append(plain(x), plainFlows(false)(x)...)
 	number(x, all)
-	if len(all) == 0 {
-		return inapplicable("hosts has no prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no prefixes"))
 	x.offer(all, 1e6, x.profile.Time.Settle, nil)
 	x.settle()
 	arrived := 0
@@ -384,9 +374,7 @@ func forwardsUnchanged(x *trial) outcome {
 			return failed(n, fmt.Sprintf("ECN %d or CE", s.class&3), "ECN %d", n.ecn())
 		}
 	}
-	if arrived == 0 {
-		return unclear("no packet crossed the device")
-	}
+	x.require(arrived > 0, unclear("no packet crossed the device"))
 	return passed("%d packets", arrived)
 }
 
@@ -419,9 +407,7 @@ func capableFlows(x *trial) (all []*stream) {
 func notMarked(streams func(x *trial) []*stream) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		all := streams(x)
-		if len(all) == 0 {
-			return inapplicable("the device marks, and hosts.capable is empty")
-		}
+		x.require(len(all) > 0, inapplicable("the device marks, and hosts.capable is empty"))
 		x.congest(all, nil)
 		x.settle()
 		arrived := 0
@@ -433,12 +419,8 @@ func notMarked(streams func(x *trial) []*stream) func(x *trial) outcome {
 				}
 			}
 		}
-		switch {
-		case arrived == 0:
-			return unclear("no packet crossed the device")
-		case len(x.about(kindFastCNP, all)) == 0:
-			return unclear("no Fast CNP arrived, so congestion is not certain")
-		}
+		x.require(arrived > 0, unclear("no packet crossed the device"))
+		x.require(len(x.about(kindFastCNP, all)) > 0, unclear("no Fast CNP arrived, so congestion is not certain"))
 		return passed("%d packets, none marked, and %d Fast CNPs", arrived, len(x.about(kindFastCNP, all)))
 	}
 }
@@ -447,9 +429,7 @@ func notMarked(streams func(x *trial) []*stream) func(x *trial) outcome {
 func marksData(v6 bool) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		all := plainFlows(v6)(x)
-		if len(all) == 0 {
-			return inapplicable("hosts has no prefixes of the family that the case needs")
-		}
+		x.require(len(all) > 0, inapplicable("hosts has no prefixes of the family that the case needs"))
 		x.congest(all, func() bool { return x.marked(all) >= 3 })
 		x.settle()
 		crossed, sent := 0, 0
@@ -501,9 +481,7 @@ func sparesNotECT(v6 bool) func(x *trial) outcome {
 		for _, s := range silent {
 			s.class = 0
 		}
-		if len(all) == 0 {
-			return inapplicable("hosts has no prefixes of the family that the case needs")
-		}
+		x.require(len(all) > 0, inapplicable("hosts has no prefixes of the family that the case needs"))
 		x.congest(all, func() bool { return x.marked(control) >= 10 })
 		x.settle()
 		crossed := 0
@@ -515,28 +493,19 @@ func sparesNotECT(v6 bool) func(x *trial) outcome {
 				return failed(n, "ECN 0", "ECN %d", n.ecn())
 			}
 		}
-		switch {
-		case crossed == 0:
-			return unclear("no Not-ECT packet crossed the device")
-		case x.marked(control) == 0:
-			return unclear("no ECN-capable packet was marked, so congestion is not certain")
-		}
+		x.require(crossed > 0, unclear("no Not-ECT packet crossed the device"))
+		x.require(x.marked(control) > 0,
+			unclear("no ECN-capable packet was marked, so congestion is not certain"))
 		return passed("%d packets, none marked, and %d ECN-capable ones with CE", crossed, x.marked(control))
 	}
 }
 
 func marksUnknown(x *trial) outcome {
 	all := plain(x)
-	if len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	x.congest(all, func() bool { return x.marked(all) > 0 && len(x.about(kindFastCNP, all)) > 0 })
-	switch {
-	case len(x.about(kindFastCNP, all)) == 0:
-		return unclear("no Fast CNP arrived, so congestion is not certain")
-	case x.marked(all) == 0:
-		return failed(nil, "CE on some packets", "none with CE")
-	}
+	x.require(len(x.about(kindFastCNP, all)) > 0, unclear("no Fast CNP arrived, so congestion is not certain"))
+	x.require(x.marked(all) > 0, failed(nil, "CE on some packets", "none with CE"))
 	return passed("packets with CE, and Fast CNPs")
 }
 
@@ -615,9 +584,7 @@ func checkOwnRecord(_ *trial, _ *seen, s *stream, o option) (string, string) {
 func longTrace(x *trial) outcome {
 	long, control := traced(foreignNamespace, 28)(x), plain(x)
 	all := append(long, control...)
-	if len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	number(x, all)
 	x.congest(all, func() bool { return len(x.about(kindFastCNP, control)) >= 4 })
 	x.settle()
@@ -639,12 +606,8 @@ func longTrace(x *trial) outcome {
 			return failed(n, "one option, as about plain flows", "%s", wrong)
 		}
 	}
-	switch {
-	case len(others) == 0:
-		return unclear("no Fast CNP about the plain flows, so congestion is not certain")
-	case !x.haveCrossed(long):
-		return unclear("no packet with a long trace crossed the device")
-	}
+	x.require(len(others) > 0, unclear("no Fast CNP about the plain flows, so congestion is not certain"))
+	x.require(x.haveCrossed(long), unclear("no packet with a long trace crossed the device"))
 	return passed("%d Fast CNPs about long traces", len(about))
 }
 
@@ -685,9 +648,7 @@ func (x *trial) counts(k kind, all []*stream) map[*stream]int {
 func pacePerFlow(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		interval, all := x.profile.Device.Limits.PerFlow, streams(x)
-		if interval == 0 {
-			return inapplicable("device.limits has no per_flow")
-		}
+		x.require(interval > 0, inapplicable("device.limits has no per_flow"))
 		begin := x.rig.now()
 		x.congest(all, nil)
 		time := x.rig.now().Sub(begin)
@@ -706,9 +667,7 @@ func fewest(all []*stream) int {
 // senders without a notification of the kind are left out, as the device may have another method for them.
 func (x *trial) checkPace(k kind, all []*stream, congested time.Duration, causes int) outcome {
 	counts := x.counts(k, all)
-	if len(counts) == 0 {
-		return unclear("no %s arrived", k)
-	}
+	x.require(len(counts) > 0, unclear("no %s arrived", k))
 	least, most := -1, 0
 	notified := map[netip.Prefix]bool{}
 	for s := range counts {
@@ -775,17 +734,13 @@ func sum(counts map[*stream]int) (n int) {
 func paceTotal(k kind, streams func(x *trial) []*stream) func(x *trial) outcome {
 	return func(x *trial) outcome {
 		rate, all := float64(x.profile.Device.Limits.Total), streams(x)
-		if rate == 0 {
-			return inapplicable("device.limits has no total")
-		}
+		x.require(rate > 0, inapplicable("device.limits has no total"))
 		begin := x.rig.now()
 		x.congest(all, nil)
 		x.settle()
 		time := x.rig.now().Sub(begin).Seconds()
 		count := len(x.notifications(k))
-		if count == 0 {
-			return unclear("no %s arrived", k)
-		}
+		x.require(count > 0, unclear("no %s arrived", k))
 		if allowed := rate*(time+1) + 1; float64(count) > allowed { // a bucket may hold a second's worth
 			return failed(nil, fmt.Sprintf("at most %.0f in %.1f s", allowed, time), "%d", count)
 		}
@@ -797,9 +752,7 @@ func paceTotal(k kind, streams func(x *trial) []*stream) func(x *trial) outcome 
 func silent(x *trial) outcome {
 	all := append(plain(x), tunnelled(0)(x)...)
 	number(x, all)
-	if len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	isSignal := func(n *seen) bool {
 		return slices.Contains(anyKind, n.kind) || n.innermost().bth != nil && n.ecn() == ce
 	}
@@ -816,9 +769,7 @@ func silent(x *trial) outcome {
 			crossed++
 		}
 	}
-	if crossed == 0 {
-		return unclear("no packet crossed the device")
-	}
+	x.require(crossed > 0, unclear("no packet crossed the device"))
 	return x.whenEnabled(passed("%d packets crossed the device, without a notification or a mark", crossed),
 		func() bool {
 			return x.congest(all, func() bool { return slices.ContainsFunc(x.received, isSignal) })
@@ -943,9 +894,7 @@ func risingTypes(x *trial) outcome {
 	}
 	x.congest(all, nil)
 	list := x.about(kindPPFC, all)
-	if len(list) == 0 {
-		return unclear("no PPFC arrived")
-	}
+	x.require(len(list) > 0, unclear("no PPFC arrived"))
 	first := ppfcOf(list[0]).pt
 	if first == 0 {
 		return failed(list[0], "alarm or hold, and then stop", "%s first", ppfcNames[first])
@@ -1001,9 +950,7 @@ func (s *suite) ingressPE() netip.Addr {
 func notInnerSender(x *trial) outcome {
 	all := tunnelled(0)(x)
 	control := plain(x)
-	if len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	both := append(control, all...)
 	number(x, both)
 	x.congest(both, func() bool { return len(x.received) > 2000 })
@@ -1018,9 +965,8 @@ func notInnerSender(x *trial) outcome {
 			return failed(n, x.c.expected, "a %s to %v", n.kind, n.dst)
 		}
 	}
-	if notified+x.marked(control)+len(x.notifications(kindProxy))+len(x.notifications(kindFCN)) == 0 {
-		return unclear("no notification and no mark arrived, so congestion is not certain")
-	}
+	x.require(notified+x.marked(control)+len(x.notifications(kindProxy))+len(x.notifications(kindFCN)) > 0,
+		unclear("no notification and no mark arrived, so congestion is not certain"))
 	return passed("no notification to an inner source")
 }
 
@@ -1101,9 +1047,7 @@ func onlyProxy(x *trial) outcome {
 	for _, n := range x.about(kindProxy, all) {
 		served[match(n, all).src] = true
 	}
-	if len(served) == 0 {
-		return unclear("no proxy message arrived")
-	}
+	x.require(len(served) > 0, unclear("no proxy message arrived"))
 	for _, k := range []kind{kindFastCNP, kindPPFC, kindCNP} {
 		for _, n := range x.about(k, all) {
 			if served[match(n, all).src] {
@@ -1120,9 +1064,7 @@ func risingLevels(k kind, streams func(x *trial) []*stream, level func(n *seen) 
 		all := streams(x)
 		x.congest(all, nil)
 		list := x.about(k, all)
-		if len(list) == 0 {
-			return unclear("no %s arrived", k)
-		}
+		x.require(len(list) > 0, unclear("no %s arrived", k))
 		first, highest := level(list[0]), 0
 		for _, n := range list {
 			highest = max(highest, level(n))
@@ -1140,9 +1082,7 @@ func risingLevels(k kind, streams func(x *trial) []*stream, level func(n *seen) 
 func notCapableOuter(x *trial) outcome {
 	control, silent := tunnelled(0)(x), tunnelled(0)(x)
 	all := append(control, silent...)
-	if len(all) == 0 {
-		return inapplicable("hosts has no IPv6 prefixes")
-	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	number(x, all)
 	for i, s := range silent {
 		src, dst := s.outerSrc, host(x.profile.Hosts.Receiver[0], 7)
@@ -1163,24 +1103,21 @@ func rejectionOf(n *seen, host netip.Addr) []byte {
 }
 
 // flowFrom returns one numbered flow, also as a list, from the host with this number in the senders' IPv6 prefix.
-func (x *trial) flowFrom(n uint32) (s *stream, all []*stream, o *outcome) {
+func (x *trial) flowFrom(n uint32) (s *stream, all []*stream) {
 	prefix, ok := pick(x.profile.Hosts.Sender, true)
-	if all = x.flowsOf(prefix, 1); !ok || len(all) == 0 {
-		o := inapplicable("hosts has no IPv6 prefixes")
-		return nil, nil, &o
+	if ok {
+		all = x.flowsOf(prefix, 1)
 	}
+	x.require(len(all) > 0, inapplicable("hosts has no IPv6 prefixes"))
 	s = all[0]
 	s.src = host(prefix, n)
 	number(x, all)
-	return s, all, nil
+	return s, all
 }
 
 // learnsRejection: a host rejects each Fast CNP, and gets no more of them, except one that probes it later.
 func learnsRejection(x *trial) outcome {
-	s, all, o := x.flowFrom(40)
-	if o != nil {
-		return *o
-	}
+	s, all := x.flowFrom(40)
 	others, both := x.addControlFlows(s, 42)
 	answered := 0
 	reject := func() bool {
@@ -1192,20 +1129,16 @@ func learnsRejection(x *trial) outcome {
 		return answered >= 6
 	}
 	x.congest(all, reject)
-	if answered == 0 {
-		return unclear("no Fast CNP arrived")
-	}
+	x.require(answered > 0, unclear("no Fast CNP arrived"))
 	x.drainQueue()
 	x.received = nil
 	x.congest(both, nil)
 	counts := x.counts(kindFastCNP, both)
 	after, control := counts[s], counts[others[0]]
-	switch {
-	case after > 4 && control > 4:
-		return failed(nil, "no more than a few probes", "%d Fast CNPs after %d rejections", after, answered)
-	case control < 4*max(after, 1):
-		return unclear("%d Fast CNPs later, but also only %d to a host that rejects none", after, control)
-	}
+	x.require(after <= 4 || control <= 4,
+		failed(nil, "no more than a few probes", "%d Fast CNPs after %d rejections", after, answered))
+	x.require(control >= 4*max(after, 1),
+		unclear("%d Fast CNPs later, but also only %d to a host that rejects none", after, control))
 	return passed("%d rejections, and %d Fast CNPs later, but %d to a host that rejects none", answered, after, control)
 }
 
@@ -1232,15 +1165,10 @@ func (x *trial) drainQueue() {
 // ignoresForgedRejection: errors about Fast CNPs that the switch did not send, as their flow label is another one,
 // change nothing.
 func ignoresForgedRejection(x *trial) outcome {
-	s, all, o := x.flowFrom(41)
-	if o != nil {
-		return *o
-	}
+	s, all := x.flowFrom(41)
 	x.congest(all, func() bool { return len(x.about(kindFastCNP, all)) > 0 })
 	list := x.about(kindFastCNP, all)
-	if len(list) == 0 {
-		return unclear("no Fast CNP arrived")
-	}
+	x.require(len(list) > 0, unclear("no Fast CNP arrived"))
 	for i := range uint8(6) {
 		forged := rejectionOf(list[0], s.src)
 		quoted := forged[ipv6Size+8:]
@@ -1257,9 +1185,7 @@ func ignoresForgedRejection(x *trial) outcome {
 		return passed("further Fast CNPs")
 	}
 	control := x.counts(kindFastCNP, both)[others[0]]
-	if control == 0 {
-		return unclear("no further Fast CNPs, but also none to a host that sent no errors")
-	}
+	x.require(control > 0, unclear("no further Fast CNPs, but also none to a host that sent no errors"))
 	return failed(nil, "further Fast CNPs", "none after errors that quote no Fast CNP of the switch, and %d to a host "+
 		"that sent none", control)
 }
