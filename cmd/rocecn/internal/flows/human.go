@@ -42,57 +42,26 @@ const (
 
 // appendTable appends the table of a snapshot, the flows in their order.
 func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
-	// The cells stand in rows, of which the first has the headings.
-	rows := make([][]cell, 1+len(s.Flows))
-	widths := []int{}
-	names := 0
+	rows, names, remarks := make([][]cell, 1+len(s.Flows)), []string{"FLOW"}, [][]string{}
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		words := formatRemarks(f)
+		if h.explains {
+			words = append(words, formatControl(f)...)
+		}
+		names, remarks = append(names, formatPair(f)), append(remarks, words)
+	}
 	for _, c := range flowColumns {
 		if c.short == "" {
 			continue
 		}
-		width := utf8.RuneCountInString(c.short)
 		rows[0] = append(rows[0], cell{Text: c.short})
 		for i := range s.Flows {
 			rows[1+i] = append(rows[1+i], c.of(&s.Flows[i]))
-			width = max(width, rows[1+i][len(widths)].width())
 		}
-		widths = append(widths, width)
-	}
-	for i := range s.Flows {
-		names = max(names, len(formatPair(&s.Flows[i])))
-	}
-	kept := make([]int, len(widths))
-	for i := range kept {
-		kept[i] = i
-	}
-	if h.terminal > 0 {
-		kept = fitColumns(rows, widths, h.width(), names, leastColumns)
-	}
-	name := max(min(names, freeColumns(kept, widths, h.width())), len("FLOW"))
-	line := func(text string, row []cell) {
-		if len(text) > name { // on a line of its own
-			b = append(append(b, text...), '\n')
-			text = ""
-		}
-		b = fmt.Appendf(b, "%-*s", name, text)
-		for _, i := range kept {
-			b = append(b, strings.Repeat(" ", 1+widths[i]-row[i].width())...)
-			b = h.colourText(b, row[i].inTerminal(), row[i].colour)
-		}
-		b = append(b, '\n')
 	}
 	if len(s.Flows) > 0 {
-		line("FLOW", rows[0])
-	}
-	for i := range s.Flows {
-		line(formatPair(&s.Flows[i]), rows[1+i])
-		words := formatRemarks(&s.Flows[i])
-		if h.explains {
-			words = append(words, formatControl(&s.Flows[i])...)
-		}
-		for _, text := range wrapParts(words, h.width()-2) {
-			b = fmt.Appendf(b, "  %s\n", text)
-		}
+		b = h.appendAligned(b, names, rows, remarks, h.width())
 	}
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
@@ -120,6 +89,48 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 		b = h.colourText(b, "unlearned", yellow)
 		b = fmt.Appendf(b, "  queue pairs may be missing: the tables were full for %s: -max-flows\n",
 			cli.Count(n, "packet"))
+	}
+	return b
+}
+
+// appendAligned appends rows after their names, and remarks below each row. The first row has the headings, and no
+// remarks. In a terminal, columns that do not fit are left out. Names that do not fit have a line of their own.
+func (h *human) appendAligned(b []byte, names []string, rows [][]cell, remarks [][]string, width int) []byte {
+	widths := make([]int, len(rows[0]))
+	longest := 0
+	for i, row := range rows {
+		if i > 0 {
+			longest = max(longest, len(names[i]))
+		}
+		for j, c := range row {
+			widths[j] = max(widths[j], c.width())
+		}
+	}
+	kept := make([]int, len(widths))
+	for i := range kept {
+		kept[i] = i
+	}
+	if h.terminal > 0 {
+		kept = fitColumns(rows, widths, width, longest, leastColumns)
+	}
+	name := max(min(longest, freeColumns(kept, widths, width)), len(names[0]))
+	for i, row := range rows {
+		text := names[i]
+		if len(text) > name { // on a line of its own
+			b = append(append(b, text...), '\n')
+			text = ""
+		}
+		b = fmt.Appendf(b, "%-*s", name, text)
+		for _, j := range kept {
+			b = append(b, strings.Repeat(" ", 1+widths[j]-row[j].width())...)
+			b = h.colourText(b, row[j].inTerminal(), row[j].colour)
+		}
+		b = append(b, '\n')
+		if i > 0 {
+			for _, line := range wrapParts(remarks[i-1], h.width()-2) {
+				b = fmt.Appendf(b, "  %s\n", line)
+			}
+		}
 	}
 	return b
 }

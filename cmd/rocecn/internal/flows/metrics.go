@@ -184,13 +184,6 @@ func metricNames() (names []string) {
 // toMicroseconds returns a duration in microseconds, with the nanoseconds as fraction.
 func toMicroseconds(d time.Duration) float64 { return float64(d) / 1000 }
 
-func sumCounts(counts []uint64) (n uint64) {
-	for _, c := range counts {
-		n += c
-	}
-	return n
-}
-
 // countNAKs returns the number of NAKs of all codes.
 func countNAKs(a *flows.Answers) (n uint64) {
 	for _, c := range a.NAKs() {

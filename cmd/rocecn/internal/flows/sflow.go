@@ -9,13 +9,13 @@ import (
 	"hash/maphash"
 	"io"
 	"maps"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -451,6 +451,15 @@ func (f *failedEviction) skips(own int) bool {
 	return true
 }
 
+// A victim is an agent, or one of its points, that may be evicted.
+type victim struct {
+	key     agentKey
+	of      *agent
+	point   flows.SamplePoint // zero for an agent
+	sampled bool              // of an agent: evicted after those without samples
+	last    time.Time
+}
+
 // evictAgent evicts agents from the full table for one of a prefix, and reports whether it did. It removes the agents
 // that were idle longest of those without samples, or else of those of a prefix with more than a quarter of all
 // agents and more than the new one's.
@@ -462,34 +471,17 @@ func (c *collector) evictAgent(from netip.Prefix) (evicted bool) {
 	if c.fullAgents.skips(own) {
 		return false
 	}
-	keep := func(a *agent) bool {
+	mayEvict := func(a *agent) bool {
 		n := c.sources[a.source].agents
-		return a.sampled && (n <= maxAgents/4 || n <= own)
+		return !a.sampled || n > maxAgents/4 && n > own
 	}
-	var victims []agentKey
+	var victims []victim
 	for k, a := range c.agents {
-		if !keep(a) {
-			victims = append(victims, k)
+		if mayEvict(a) {
+			victims = append(victims, victim{key: k, of: a, sampled: a.sampled, last: a.last})
 		}
 	}
-	slices.SortFunc(victims, func(k, l agentKey) int {
-		a, b := c.agents[k], c.agents[l]
-		if a.sampled != b.sampled {
-			if a.sampled {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(a.last.Compare(b.last), k.address.Compare(l.address), cmp.Compare(k.part, l.part))
-	})
-	unsampled := false // those without samples are enough
-	for _, k := range victims[:min(len(victims), evictedTogether)] {
-		if a := c.agents[k]; !keep(a) && !(a.sampled && unsampled) {
-			unsampled = unsampled || !a.sampled
-			c.removeAgent(k)
-			evicted = true
-		}
-	}
+	evicted = evictOldest(victims, mayEvict, func(v *victim) { c.removeAgent(v.key) })
 	if !evicted {
 		c.fullAgents = failedEviction{own, skippedEvictions}
 	}
@@ -503,36 +495,45 @@ func (c *collector) evictPoint(by *agent) (evicted bool) {
 	if c.fullPoints.skips(own) {
 		return false
 	}
-	keep := func(a *agent) bool {
+	mayEvict := func(a *agent) bool {
 		n := c.sources[a.source].points
-		return n <= maxPoints/4 || n <= own
-	}
-	type victim struct {
-		of   *agent
-		at   flows.SamplePoint
-		last time.Time
+		return n > maxPoints/4 && n > own
 	}
 	var victims []victim
-	for _, a := range c.agents {
-		if keep(a) {
+	for k, a := range c.agents {
+		if !mayEvict(a) {
 			continue
 		}
 		for p, source := range a.points {
-			victims = append(victims, victim{a, p, source.last})
+			victims = append(victims, victim{key: k, of: a, point: p, last: source.last})
 		}
 	}
-	slices.SortFunc(victims, func(a, b victim) int {
-		return cmp.Or(a.last.Compare(b.last), a.at.Agent.Compare(b.at.Agent), cmp.Compare(a.at.Type, b.at.Type),
-			cmp.Compare(a.at.Index, b.at.Index))
-	})
-	for _, one := range victims[:min(len(victims), evictedTogether)] {
-		if !keep(one.of) {
-			c.removePoint(one.of, one.at)
-			evicted = true
-		}
-	}
+	evicted = evictOldest(victims, mayEvict, func(v *victim) { c.removePoint(v.of, v.point) })
 	if !evicted {
 		c.fullPoints = failedEviction{own, skippedEvictions}
+	}
+	return evicted
+}
+
+// evictOldest removes the victims without samples that were idle longest, or if there are none, those with samples, and
+// reports whether there was one. mayEvict may change with each removed victim.
+func evictOldest(victims []victim, mayEvict func(*agent) bool, remove func(*victim)) (evicted bool) {
+	slices.SortFunc(victims, func(a, b victim) int {
+		if a.sampled != b.sampled {
+			if a.sampled {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(a.last.Compare(b.last), a.key.address.Compare(b.key.address),
+			cmp.Compare(a.key.part, b.key.part), cmp.Compare(a.point.Type, b.point.Type),
+			cmp.Compare(a.point.Index, b.point.Index))
+	})
+	for i := range victims[:min(len(victims), evictedTogether)] {
+		if v := &victims[i]; mayEvict(v.of) && v.sampled == victims[0].sampled {
+			remove(v)
+			evicted = true
+		}
 	}
 	return evicted
 }
@@ -590,7 +591,8 @@ func (c *collector) printSamples() error {
 	all := slices.DeleteFunc(c.samples.Snapshot(), func(s flows.Sampled) bool { return !c.choice.choosesSampled(&s) })
 	slices.SortStableFunc(all, func(a, b flows.Sampled) int {
 		return cmp.Or(cmp.Compare(countDiscards(b.Discards), countDiscards(a.Discards)),
-			cmp.Compare(b.ECN[rocev2.CE]+countNotifications(&b), a.ECN[rocev2.CE]+countNotifications(&a)),
+			cmp.Compare(b.ECN[rocev2.CE]+countNotifications(&b.Answers),
+				a.ECN[rocev2.CE]+countNotifications(&a.Answers)),
 			cmp.Compare(busiestPoint(&b).Packets, busiestPoint(&a).Packets))
 	})
 	var verdicts []triage.Verdict
@@ -638,12 +640,9 @@ func (c *collector) intervalLine() *intervalLine {
 	return &intervalLine{formatTime(c.from.UTC()), formatTime(c.to.UTC())}
 }
 
-// countNotifications returns the number of sampled notifications.
-func countNotifications(s *flows.Sampled) (n uint64) {
-	for _, of := range countNotices(&s.Answers) {
-		n += of
-	}
-	return n
+// countNotifications returns the number of notifications.
+func countNotifications(a *flows.Answers) uint64 {
+	return a.CNPs + a.FastCNPs + a.PPFC + a.FCN + a.Proxy
 }
 
 // busiestPoint returns the point with the highest estimate. All counts are 0 if only discarded packets are known.
@@ -791,7 +790,7 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 		remarks = append(remarks, words)
 	}
 	if len(all) > 0 {
-		c.printAligned(names, rows, remarks)
+		c.out.Write(c.human.appendAligned(nil, names, rows, remarks, math.MaxInt))
 	}
 	if rest > 0 {
 		fmt.Fprintf(c.out, "and %s\n", cli.Count(rest, "more line"))
@@ -825,30 +824,5 @@ func (c *collector) printTable(all []flows.Sampled, rest int, total *sflowCounts
 	}
 	for _, line := range wrapParts(parts, columns) {
 		fmt.Fprintln(c.out, line)
-	}
-}
-
-// printAligned prints rows after names, and remarks below each except the first.
-func (c *collector) printAligned(names []string, rows [][]cell, remarks [][]string) {
-	widths := make([]int, len(rows[0]))
-	name := 0
-	for i, row := range rows {
-		name = max(name, len(names[i]))
-		for j, cell := range row {
-			widths[j] = max(widths[j], cell.width())
-		}
-	}
-	for i, row := range rows {
-		line := []byte(names[i] + strings.Repeat(" ", name-utf8.RuneCountInString(names[i])))
-		for j, cell := range row {
-			line = append(line, strings.Repeat(" ", 1+widths[j]-cell.width())...)
-			line = c.human.colourText(line, cell.Text, cell.colour)
-		}
-		c.out.Write(append(line, '\n'))
-		if i > 0 {
-			for _, text := range wrapParts(remarks[i-1], columns-2) {
-				fmt.Fprintf(c.out, "  %s\n", text)
-			}
-		}
 	}
 }

@@ -39,7 +39,7 @@ type topRow struct {
 // rowOf is the row of a flow of which something came.
 func rowOf(f *flows.Flow) topRow {
 	r := topRow{flow: f}
-	r.by[byNotifications] = float64(f.CNPs + f.FastCNPs + f.PPFC + f.FCN + f.Proxy)
+	r.by[byNotifications] = float64(countNotifications(&f.Answers))
 	r.by[byRetransmissions] = float64(f.PSN.Retransmitted)
 	r.by[byStalls] = float64(f.Causes.Timeout)
 	r.by[byRate] = f.Data.Mean
@@ -143,28 +143,31 @@ func (w *watch) headLines() (lines []topLine) {
 	}
 	first += ", the worst by " + topOrders[w.order]
 	lines = append(lines, topLine{{Text: first}})
-	bits := uint64(float64(t.ipOctets) * 8)
+	sum, bits := t.metrics, uint64(float64(t.metrics["ip_octets"])*8)
 	lines = append(lines, topLine{
-		{Text: fmt.Sprintf("%s, ", cli.Count(t.flows, "flow"))},
+		{Text: fmt.Sprintf("%s, ", cli.Count(len(w.last.Flows), "flow"))},
 		alarmingPart(float64(t.trouble), yellow, "%d in trouble", t.trouble),
 		{Text: ", "}, alarmingPart(float64(len(w.silent)), red, "%d silent since in trouble", len(w.silent)),
-		{Text: fmt.Sprintf("; a second: %s packets of data, %s bit", second(t.data.Packets), second(bits))},
+		{Text: fmt.Sprintf("; a second: %s packets of data, %s bit", second(sum["data.packets"]), second(bits))},
 	})
-	n := t.answers.notices
-	notified := n[0] + n[1] + n[2] + n[3] + n[4]
+	notified := uint64(0)
+	for _, name := range noticeMetrics {
+		notified += sum[name]
+	}
 	lines = append(lines, topLine{
 		{Text: "notifications a second: "}, alarmingPart(float64(notified), yellow, "%s", second(notified)),
 		{Text: fmt.Sprintf(" (CNP %s, Fast CNP %s, PPFC %s, FCN %s, proxy %s)",
-			second(n[0]), second(n[1]), second(n[2]), second(n[3]), second(n[4]))},
+			second(sum["cnps.receiver"]), second(sum["cnps.fast"]), second(sum["ppfc"]), second(sum["fcn"]),
+			second(sum["proxy"]))},
 	})
-	c := &t.causes
-	retransmitted, naks := c.NAK+c.RNR+c.Read+c.Timeout, sumCounts(t.answers.naks[:])
+	timeouts, naks, rnrs := sum["repeats_by.timeout"], sum["naks"], sum["rnr_naks"]
+	retransmitted := sum["repeats_by.nak"] + sum["repeats_by.rnr"] + sum["repeats_by.read"] + timeouts
 	lines = append(lines, topLine{
 		alarmingPart(float64(retransmitted), red, "retransmissions %d", retransmitted), {Text: ", "},
-		alarmingPart(float64(c.Timeout), red, "%d after a timeout", c.Timeout), {Text: "; "},
+		alarmingPart(float64(timeouts), red, "%d after a timeout", timeouts), {Text: "; "},
 		alarmingPart(float64(naks), red, "NAK %d", naks), {Text: ", "},
-		alarmingPart(float64(t.answers.rnr), red, "RNR NAK %d", t.answers.rnr), {Text: "; "},
-		alarmingPart(float64(t.data.CE), yellow, "CE %s", formatPercent(t.data.CE, t.data.Packets)),
+		alarmingPart(float64(rnrs), red, "RNR NAK %d", rnrs), {Text: "; "},
+		alarmingPart(float64(sum["data.ce"]), yellow, "CE %s", formatPercent(sum["data.ce"], sum["data.packets"])),
 	})
 	lines = append(lines, w.pauseLines()...)
 	lines = append(lines, w.verdictLines()...)

@@ -5,102 +5,52 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// totals are the sums over all flows of a table, including evicted ones. These counters never decrease.
+// totals are the sums over all flows of a table, including evicted ones.
 type totals struct {
-	flows, trouble uint64 // that the table holds; of these, those in trouble
-	evicted        uint64
-	packets        uint64
-	ipOctets       uint64
-	ecn            [4]uint64
-	data           flows.Data // without rates
-	causes         flows.Retransmissions
-	trimmed        uint64
-	discarded      uint64 // packets, as switches report
-	responsePSN    flows.ResponsePSN
-	answers        answerSums
-
-	// Of the flows that the table holds. They fall, too: when a hole is filled, and
-	// when a flow is given up.
-	late, unseen, lost, unjudged uint64
-
+	trouble uint64 // flows in trouble
+	// metrics are the sums of the metrics that are counts, by name. Evicted flows and unpaired answers count as well,
+	// so they never decrease, except those about gaps: a gap may be filled, and a flow may be evicted.
+	metrics    map[string]uint64
+	wrong      [len(wrongNames)]uint64
 	priorities map[string]flows.Priority // of all sources
 }
-
-// answerSums are flows.Answers, which a program cannot add up.
-type answerSums struct {
-	acks, rnr uint64
-	naks      [5]uint64
-	notices   [5]uint64 // by noticeNames
-	wrong     [8]uint64 // by wrongNames
-}
-
-var noticeNames = [5]string{"cnp", "fast_cnp", "ppfc", "fcn", "proxy"}
 
 // wrongNames are the values of the label kind of answers with a wrong ICRC: the keys of flows.WrongAnswers.
 var wrongNames = [8]string{"acks", "naks", "rnr_naks", "cnps", "fast", "ppfc", "fcn", "proxy"}
 
-func countNotices(a *flows.Answers) [5]uint64 {
-	return [5]uint64{a.CNPs, a.FastCNPs, a.PPFC, a.FCN, a.Proxy}
-}
-
-func (s *answerSums) add(a *flows.Answers) {
-	s.acks += a.ACKs
-	s.rnr += a.RNRNAKs
-	for i, n := range a.NAKs() {
-		s.naks[i] += n
-	}
-	for i, n := range countNotices(a) {
-		s.notices[i] += n
-	}
-	w := &a.Wrong
-	for i, n := range [...]uint64{w.ACKs, w.NAKs, w.RNRNAKs, w.CNPs, w.FastCNPs, w.PPFC, w.FCN, w.Proxy} {
-		s.wrong[i] += n
-	}
-}
-
 // totalsOf adds up a snapshot.
 func totalsOf(s *flows.Snapshot) *totals {
+	t := &totals{metrics: map[string]uint64{}, priorities: map[string]flows.Priority{}}
+	sums := make([]float64, len(metrics))
+	add := func(f *flows.Flow) {
+		for i := range metrics {
+			if n, ok := metrics[i].of(f); ok && metrics[i].count {
+				sums[i] += n
+			}
+		}
+		w := &f.Wrong
+		for i, n := range [...]uint64{w.ACKs, w.NAKs, w.RNRNAKs, w.CNPs, w.FastCNPs, w.PPFC, w.FCN, w.Proxy} {
+			t.wrong[i] += n
+		}
+	}
 	e := &s.Evicted
-	t := &totals{flows: uint64(len(s.Flows)), evicted: e.Flows, packets: e.Packets, ipOctets: e.IPOctets,
-		ecn: e.ECN, data: e.Data, causes: e.Causes, trimmed: e.Trimmed, responsePSN: e.ResponsePSN,
-		priorities: map[string]flows.Priority{}}
-	t.answers.add(&e.Answers)
+	add(&flows.Flow{
+		Requests:  flows.Requests{Packets: e.Packets, IPOctets: e.IPOctets, ECN: e.ECN, Trimmed: e.Trimmed},
+		Responses: flows.Responses{PSN: e.ResponsePSN}, Data: e.Data, Sequenced: true, Causes: e.Causes,
+		Answers: e.Answers,
+	})
 	for i := range s.Flows {
-		f := &s.Flows[i]
-		if f.Trouble() > 0 {
+		if add(&s.Flows[i]); s.Flows[i].Trouble() > 0 {
 			t.trouble++
 		}
-		t.packets += f.Packets
-		t.ipOctets += f.IPOctets
-		t.data.Packets += f.Data.Packets
-		t.data.IPOctets += f.Data.IPOctets
-		t.data.CE += f.Data.CE
-		for i, n := range f.ECN {
-			t.ecn[i] += n
-		}
-		c := &f.Causes
-		t.causes.NAK += c.NAK
-		t.causes.RNR += c.RNR
-		t.causes.Read += c.Read
-		t.causes.Timeout += c.Timeout
-		t.causes.Spurious += c.Spurious
-		t.trimmed += f.Trimmed
-		p := &f.Responses.PSN
-		t.responsePSN.Gaps += p.Gaps
-		t.responsePSN.Missing += p.Missing
-		t.responsePSN.Late += p.Late
-		t.responsePSN.Retransmitted += p.Retransmitted
-		t.answers.add(&f.Answers)
-		t.late += f.PSN.Late
-		t.unseen += f.PSN.Unseen
-		t.lost += f.PSN.Lost
-		t.unjudged += f.PSN.Unjudged
-	}
-	for _, n := range s.Capture.Discarded {
-		t.discarded += n
 	}
 	for i := range s.Unpaired {
-		t.answers.add(&s.Unpaired[i].Answers)
+		add(&flows.Flow{Answers: s.Unpaired[i].Answers})
+	}
+	for i, m := range metrics {
+		if m.count {
+			t.metrics[m.name] = uint64(sums[i])
+		}
 	}
 	for i := range s.Links {
 		for name, p := range eachPriority(&s.Links[i]) {
@@ -111,6 +61,9 @@ func totalsOf(s *flows.Snapshot) *totals {
 	}
 	return t
 }
+
+// noticeMetrics are the metrics that count notifications.
+var noticeMetrics = [5]string{"cnps.receiver", "cnps.fast", "ppfc", "fcn", "proxy"}
 
 // priorityNames are the values of the label priority: those of PFC, and all of PAUSE.
 var priorityNames = [9]string{"0", "1", "2", "3", "4", "5", "6", "7", "all"}
@@ -128,46 +81,53 @@ func appendTotals(b []byte, s *flows.Snapshot, dropped uint64) []byte {
 			text.Sample(of(i), label, value)
 		}
 	}
-	counts := func(all []uint64) func(i int) float64 { return func(i int) float64 { return float64(all[i]) } }
 	t := totalsOf(s)
+	sum := func(name, help, metric string) { one(name, help, t.metrics[metric]) }
+	sums := func(name, help, label, prefix string, values ...string) {
+		many(name, help, label, values, func(i int) float64 { return float64(t.metrics[prefix+values[i]]) })
+	}
 	one("packets_total", "Packets read, of any kind.", s.Stats.Packets)
 	one("other_packets_total", "Of these, neither RoCEv2 nor about congestion.", s.Stats.Others)
 	one("broken_packets_total", "Packets of RoCEv2 or about congestion that do not parse.", s.Stats.Broken)
 	one("cut_packets_total", "Packets truncated by the snapshot length before the end of the headers.",
 		s.Stats.Truncated)
 	one("dropped_packets_total", "Packets that came too fast, and were not read.", dropped)
-	one("flows", "Flows that are held.", t.flows)
+	one("flows", "Flows that are held.", uint64(len(s.Flows)))
 	one("flows_in_trouble", "Of these, those in trouble since they began.", t.trouble)
-	one("evicted_flows_total", "Flows that made room for others.", t.evicted)
+	one("evicted_flows_total", "Flows that made room for others.", s.Evicted.Flows)
 	one("unlearned_packets_total", "Packets that were not used to learn queue pairs because the tables were full.",
 		s.Stats.Unlearned)
-	one("requests_total", "Requests, repeats included.", t.packets)
-	one("ip_bytes_total", "Octets of requests, by the length fields of IP.", t.ipOctets)
-	many("ecn_requests_total", "Requests by ECN field.", "ecn", ecnNames[:], counts(t.ecn[:]))
-	one("data_packets_total", "Requests and responses, repeats included.", t.data.Packets)
-	one("data_bytes_total", "Octets of requests and responses, by the length fields of IP.", t.data.IPOctets)
-	one("data_ce_total", "Requests and responses that came with CE.", t.data.CE)
-	c := &t.causes
-	many("repeats_total", "Retransmitted requests, by cause.", "cause",
-		[]string{"nak", "rnr", "read", "timeout"}, counts([]uint64{c.NAK, c.RNR, c.Read, c.Timeout}))
-	one("spurious_repeats", "Those after a timeout of requests that were answered as often as they were sent. It "+
-		"falls when such a request is retransmitted again.", c.Spurious)
-	one("trimmed_packets_total", "Packets that a switch trimmed instead of dropping them.", t.trimmed)
-	one("discarded_packets_total", "Packets that switches discarded, as they report by sFlow.", t.discarded)
-	p := &t.responsePSN
-	one("response_gaps_total", "Gaps in the PSNs of responses.", p.Gaps)
-	one("response_missing_total", "Skipped PSNs of responses, including those that filled a gap later.", p.Missing)
-	one("response_late_total", "Responses that filled a gap later.", p.Late)
-	one("response_repeats_total", "Retransmitted responses.", p.Retransmitted)
-	many("gaps", "Requests not captured in the flows that are held, by fate.", "fate",
-		[]string{"late", "unseen", "lost", "unjudged"}, counts([]uint64{t.late, t.unseen, t.lost, t.unjudged}))
-	one("acks_total", "Acknowledgements.", t.answers.acks)
-	many("naks_total", "NAKs by code.", "code", nakNames[:], counts(t.answers.naks[:]))
-	one("rnr_naks_total", "RNR NAKs.", t.answers.rnr)
+	sum("requests_total", "Requests, repeats included.", "packets")
+	sum("ip_bytes_total", "Octets of requests, by the length fields of IP.", "ip_octets")
+	sums("ecn_requests_total", "Requests by ECN field.", "ecn", "ecn.", ecnNames[:]...)
+	sum("data_packets_total", "Requests and responses, repeats included.", "data.packets")
+	sum("data_bytes_total", "Octets of requests and responses, by the length fields of IP.", "data.ip_octets")
+	sum("data_ce_total", "Requests and responses that came with CE.", "data.ce")
+	sums("repeats_total", "Retransmitted requests, by cause.", "cause", "repeats_by.", "nak", "rnr", "read", "timeout")
+	sum("spurious_repeats", "Those after a timeout of requests that were answered as often as they were sent. It "+
+		"falls when such a request is retransmitted again.", "repeats_by.spurious")
+	sum("trimmed_packets_total", "Packets that a switch trimmed instead of dropping them.", "trimmed")
+	discarded := uint64(0)
+	for _, n := range s.Capture.Discarded {
+		discarded += n
+	}
+	one("discarded_packets_total", "Packets that switches discarded, as they report by sFlow.", discarded)
+	sum("response_gaps_total", "Gaps in the PSNs of responses.", "responses.psn.gaps")
+	sum("response_missing_total", "Skipped PSNs of responses, including those that filled a gap later.",
+		"responses.psn.missing")
+	sum("response_late_total", "Responses that filled a gap later.", "responses.psn.late")
+	sum("response_repeats_total", "Retransmitted responses.", "responses.psn.repeats")
+	sums("gaps", "Requests not captured in the flows that are held, by fate.", "fate", "psn.", "late", "unseen", "lost",
+		"unjudged")
+	sum("acks_total", "Acknowledgements.", "acks")
+	sums("naks_total", "NAKs by code.", "code", "naks.", nakNames[:]...)
+	sum("rnr_naks_total", "RNR NAKs.", "rnr_naks")
 	many("wrong_answers_total", "Answers with a wrong ICRC or UDP checksum, which are not counted as answers.", "kind",
-		wrongNames[:], counts(t.answers.wrong[:]))
+		wrongNames[:], func(i int) float64 { return float64(t.wrong[i]) })
 	many("notifications_total", "Notifications of congestion, about flows that are known and others.", "kind",
-		noticeNames[:], counts(t.answers.notices[:]))
+		[]string{"cnp", "fast_cnp", "ppfc", "fcn", "proxy"}, func(i int) float64 {
+			return float64(t.metrics[noticeMetrics[i]])
+		})
 	ofPriorities := func(name, help string, of func(p flows.Priority) float64) {
 		many(name, help, "priority", priorityNames[:],
 			func(i int) float64 { return of(t.priorities[priorityNames[i]]) })
