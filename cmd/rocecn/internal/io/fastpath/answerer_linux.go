@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net"
 	"net/netip"
@@ -51,7 +50,7 @@ type Answerer struct {
 	config AnswererConfig
 	token  uint32
 	links  []io.Closer
-	ports  map[int]io.Closer // by interface index
+	ports  bpf.Links
 }
 
 var (
@@ -66,7 +65,7 @@ var (
 // OpenAnswerer starts to answer packets in the network namespace of the calling thread, for the senders set by
 // [Answerer.SetSender]. It skips ports that do not exist.
 func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
-	a := &Answerer{ports: map[int]io.Closer{}}
+	a := &Answerer{ports: bpf.Links{}}
 	err := a.loadPrograms(&c)
 	if err == nil {
 		err = c.checkForwarding()
@@ -177,29 +176,17 @@ func (a *Answerer) attachAnswer() error {
 // interface has a new index and must be watched again.
 func (a *Answerer) Watch(ports []Port) error {
 	now, wrong := interfaceIndexes(portNames(ports))
-	for index, l := range a.ports {
-		if !slices.Contains(now, index) {
-			delete(a.ports, index)
-			_ = l.Close() // fails if the interface is gone
-			wrong = errors.Join(wrong, ignoreMissing(a.objects.Ports.Delete(uint32(index))))
-		}
-	}
-	for i, index := range now {
-		if index == 0 || a.ports[index] != nil {
-			continue
-		}
-		if err := a.objects.Ports.Put(uint32(index), newPort(ports[i].Levels)); err != nil {
-			wrong = errors.Join(wrong, err)
-			continue
+	return errors.Join(wrong, a.ports.Watch(now, func(i int) (io.Closer, error) {
+		index := uint32(now[i])
+		if err := a.objects.Ports.Put(index, newPort(ports[i].Levels)); err != nil {
+			return nil, err
 		}
 		l, err := tc.Attach(ports[i].Name, a.objects.Egress, ebpf.AttachTCXEgress, tc.Answer)
 		if err != nil {
-			wrong = errors.Join(wrong, err, a.objects.Ports.Delete(uint32(index)))
-			continue
+			return nil, errors.Join(err, a.objects.Ports.Delete(index))
 		}
-		a.ports[index] = l
-	}
-	return wrong
+		return l, nil
+	}, func(index int) error { return ignoreMissing(a.objects.Ports.Delete(uint32(index))) }))
 }
 
 func portNames(ports []Port) (all []string) {
@@ -391,10 +378,11 @@ func (a *Answerer) Counters() (n Answered) {
 
 // Close detaches the programs.
 func (a *Answerer) Close() (err error) {
-	for _, l := range slices.Concat(slices.Collect(maps.Values(a.ports)), a.links) {
+	err = a.ports.Close()
+	for _, l := range a.links {
 		err = errors.Join(err, l.Close())
 	}
-	a.ports, a.links = nil, nil
+	a.links = nil
 	o := &a.objects
 	return errors.Join(err, o.Enqueue.Close(), o.Dequeue.Close(), o.Reset.Close(), o.Egress.Close(), o.Answer.Close(),
 		o.Ports.Close(), o.Senders.Close(), o.Sent.Close(), o.Flows.Close(), o.Counters.Close())

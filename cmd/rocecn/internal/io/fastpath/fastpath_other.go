@@ -65,9 +65,6 @@ func (*Translator) Watch([]string) error { return errors.ErrUnsupported }
 // Accept returns errors.ErrUnsupported.
 func (*Translator) Accept(netip.Prefix) error { return errors.ErrUnsupported }
 
-// RemoveAccept returns errors.ErrUnsupported.
-func (*Translator) RemoveAccept(netip.Prefix) error { return errors.ErrUnsupported }
-
 // Learn returns errors.ErrUnsupported.
 func (*Translator) Learn(Pair, uint32) error { return errors.ErrUnsupported }
 

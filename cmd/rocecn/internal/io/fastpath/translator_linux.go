@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"net/netip"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -31,13 +31,13 @@ type Translator struct {
 		Counters   *ebpf.Map     `ebpf:"counters"`
 	}
 	config TranslatorConfig
-	links  map[int]link.Link // by interface index
+	links  bpf.Links
 }
 
 // OpenTranslator starts to translate Fast CNPs from sources set by [Translator.Accept] for flows set by
 // [Translator.Learn]. It skips interfaces that do not exist.
 func OpenTranslator(c TranslatorConfig) (*Translator, error) {
-	t := &Translator{links: map[int]link.Link{}}
+	t := &Translator{links: bpf.Links{}}
 	err := t.loadProgram(&c)
 	if err == nil {
 		err = t.Watch(c.Interfaces)
@@ -145,24 +145,13 @@ func (t *Translator) loadProgram(c *TranslatorConfig) error {
 // recreated interface has a new index and must be watched again.
 func (t *Translator) Watch(interfaces []string) error {
 	now, wrong := interfaceIndexes(interfaces)
-	for index, l := range t.links {
-		if !slices.Contains(now, index) {
-			delete(t.links, index)
-			_ = l.Close() // fails if the interface is gone
-		}
-	}
-	for i, index := range now {
-		if index == 0 || t.links[index] != nil {
-			continue
-		}
-		l, err := t.attachProgram(index)
+	return errors.Join(wrong, t.links.Watch(now, func(i int) (io.Closer, error) {
+		l, err := t.attachProgram(now[i])
 		if err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("%s: %w", interfaces[i], err))
-			continue
+			return nil, fmt.Errorf("%s: %w", interfaces[i], err)
 		}
-		t.links[index] = l
-	}
-	return wrong
+		return l, nil
+	}, func(int) error { return nil }))
 }
 
 // attachProgram attaches the program to the driver of an interface. If the driver rejects it, as many do at the
@@ -227,15 +216,6 @@ func (t *Translator) Accept(sources netip.Prefix) error {
 	return t.objects.Switches.Put(key, uint32(1))
 }
 
-// RemoveAccept removes an accepted prefix.
-func (t *Translator) RemoveAccept(sources netip.Prefix) error {
-	key, err := lpmKey(sources)
-	if err != nil {
-		return err
-	}
-	return ignoreMissing(t.objects.Switches.Delete(key))
-}
-
 // Learn sets the sending queue pair of a flow, and ends a window that is open.
 func (t *Translator) Learn(p Pair, hostQP uint32) error {
 	var value [16]byte // start of the window 64 (0: none), queue pair 32, UDP source port 16, unused 16
@@ -288,11 +268,7 @@ func (t *Translator) Counters() (n Translated) {
 }
 
 // Close detaches the program.
-func (t *Translator) Close() (err error) {
-	for _, l := range t.links {
-		err = errors.Join(err, l.Close())
-	}
-	t.links = nil
+func (t *Translator) Close() error {
 	o := &t.objects
-	return errors.Join(err, o.Translator.Close(), o.Switches.Close(), o.Pairs.Close(), o.Counters.Close())
+	return errors.Join(t.links.Close(), o.Translator.Close(), o.Switches.Close(), o.Pairs.Close(), o.Counters.Close())
 }

@@ -173,14 +173,6 @@ func TestTranslatorRejects(t *testing.T) {
 		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: netip.IPv6Loopback(), ReceiverQP: 0x123456}, 7))
 		counts(&want.Address, changed, "to ::1")
 		require.NoError(t, tr.Forget(Pair{Host: sender, Receiver: netip.IPv6Loopback(), ReceiverQP: 0x123456}))
-
-		require.NoError(t, tr.RemoveAccept(netip.PrefixFrom(self, 48)))
-		require.NoError(t, tr.RemoveAccept(netip.PrefixFrom(self, 48)))
-		counts(&want.Denied, ip, "no list")
-		require.NoError(t, tr.Accept(netip.PrefixFrom(self, 128)))
-		counts(&want.Translated, ip, "a list of one")
-		require.NoError(t, tr.RemoveAccept(netip.PrefixFrom(self, 128)))
-		require.NoError(t, tr.Accept(netip.PrefixFrom(self, 48)))
 	}
 	require.ErrorIs(t, tr.Learn(Pair{Host: sender}, 7), errAddress)
 	require.ErrorIs(t, tr.Accept(netip.Prefix{}), errPrefix)

@@ -4,59 +4,61 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
 	"github.com/rocecn/rocecn/netio"
 	"golang.org/x/sys/unix"
 )
 
-// source is a [netio.Source] of the packets of a group, from Ethernet interfaces. A packet has a Depth if the
-// hardware reports it, and the time of sampling, or else of reading. Lost does not include packets that the
-// sampling rate leaves out.
-type source struct {
-	stream    netlink.Stream
-	family    uint16
-	multicast uint32
-	group     uint32
-	sample    sample
-	packets   []netio.Packet
-}
-
 // ErrNoPSAMPLE reports that the kernel was built without PSAMPLE, or that its module psample is not loaded.
 var ErrNoPSAMPLE = errors.New("the kernel has no PSAMPLE: is the module psample loaded?")
 
-// Open starts to read a group in the network namespace of the calling thread. It needs CAP_NET_ADMIN.
+// Open starts to read a group in the network namespace of the calling thread. It needs CAP_NET_ADMIN. The packets are
+// from Ethernet interfaces. A packet has a Depth if the hardware reports it, and the time of sampling, or else of
+// reading. Lost does not include packets that the sampling rate leaves out.
 func Open(group uint32) (netio.Source, error) {
-	s := &source{group: group, packets: make([]netio.Packet, 0, 64)}
-	var err error
-	if s.stream.Socket, err = netlink.Open(unix.NETLINK_GENERIC); err != nil {
+	socket, err := netlink.Open(unix.NETLINK_GENERIC)
+	if err != nil {
 		return nil, fmt.Errorf("psample: %w", err)
 	}
-	if err = s.findFamily(); err == nil {
-		err = s.stream.Join(s.multicast)
+	family, multicast, err := findFamily(socket)
+	if err == nil {
+		err = socket.Join(multicast)
 	}
 	if err != nil {
-		s.stream.Close()
+		socket.Close()
 		return nil, fmt.Errorf("psample: %w", err)
 	}
+	s := newSource(family, group)
+	s.Socket, s.Leave = socket, func() error { return socket.Leave(multicast) }
 	return s, nil
 }
 
+// newSource returns a source of the samples of a group in messages of a family, without its socket.
+func newSource(family uint16, group uint32) *netlink.PacketSource {
+	var s sample
+	return &netlink.PacketSource{
+		Name: fmt.Sprintf("psample: group %d", group),
+		Decode: func(m netlink.Message) (*netio.Packet, uint32, bool, bool) {
+			ok := m.Type == family && s.decodeMessage(m) && s.group == group
+			return &s.packet, s.sequence, true, ok
+		},
+	}
+}
+
 // findFamily looks up the numbers of the family and of its multicast group.
-func (s *source) findFamily() error {
+func findFamily(socket *netlink.Socket) (family uint16, multicast uint32, err error) {
 	request := []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}
 	request = netlink.AppendAttribute(request, unix.CTRL_ATTR_FAMILY_NAME, append([]byte(familyName), 0)...)
-	err := s.stream.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
+	err = socket.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
 		if len(m.Data) >= headerSize {
-			s.family, s.multicast = readFamily(m.Data[headerSize:])
+			family, multicast = readFamily(m.Data[headerSize:])
 		}
 	})
-	if err == unix.ENOENT || err == nil && (s.family == 0 || s.multicast == 0) {
-		return ErrNoPSAMPLE
+	if err == unix.ENOENT || err == nil && (family == 0 || multicast == 0) {
+		err = ErrNoPSAMPLE
 	}
-	return err
+	return family, multicast, err
 }
 
 // readFamily decodes the attributes of a family: its number, and the number of its multicast group of packets.
@@ -88,52 +90,3 @@ func readGroup(b []byte) (n uint32, found bool) {
 	}
 	return n, found
 }
-
-// Read implements [netio.Source].
-func (s *source) Read() ([]netio.Packet, error) {
-	datagrams, err := s.stream.Next()
-	switch {
-	case err == io.EOF || err == nil && datagrams == nil:
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("psample: group %d: %w", s.group, err)
-	}
-	s.readPackets(datagrams) // the result may be empty
-	return s.packets, nil
-}
-
-// readPackets decodes the packets of the group in datagrams.
-func (s *source) readPackets(datagrams [][]byte) {
-	s.packets = s.packets[:0]
-	var now time.Time
-	for _, b := range datagrams {
-		for m, b, ok := netlink.SplitMessage(b); ok; m, b, ok = netlink.SplitMessage(b) {
-			if m.Type != s.family || !s.sample.decodeMessage(m) || s.sample.group != s.group {
-				continue
-			}
-			s.stream.Number(s.sample.sequence)
-			if s.sample.packet.Time.IsZero() {
-				if now.IsZero() {
-					now = time.Now().UTC()
-				}
-				s.sample.packet.Time = now
-			}
-			s.packets = append(s.packets, s.sample.packet)
-		}
-	}
-}
-
-// Stop implements [netio.Source].
-func (s *source) Stop() error {
-	s.stream.Stopped = true
-	return s.stream.Leave(s.multicast)
-}
-
-// FD implements [netio.Source].
-func (s *source) FD() int { return s.stream.FD() }
-
-// Lost implements [netio.Source].
-func (s *source) Lost() uint64 { return s.stream.Lost() }
-
-// Close implements [netio.Source].
-func (s *source) Close() error { return s.stream.Close() }

@@ -46,17 +46,17 @@ func TestFamily(t *testing.T) {
 
 // Read returns one group among groups and families, and counts its gaps as losses.
 func TestRead(t *testing.T) {
-	s := source{family: 0x1F, group: 5}
+	s := newSource(0x1F, 5)
 	message := func(kind uint16, data []byte) []byte {
 		return netlink.AppendMessage(nil, netlink.Message{Type: kind, Data: data})
 	}
 	read := func(datagrams ...[]byte) int {
-		s.readPackets(datagrams)
-		for _, p := range s.packets {
+		packets := s.ReadPackets(datagrams)
+		for _, p := range packets {
 			require.False(t, p.Time.IsZero())
 			require.Equal(t, wiretest.Hex(t, frame), p.Data)
 		}
-		return len(s.packets)
+		return len(packets)
 	}
 	require.Equal(t, 2, read(
 		message(0x1F, software(t, 5, 10)), message(0x1F, software(t, 6, 900)), message(0x20, software(t, 5, 50)),
@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, 1, read(message(0x1F, untimed)))
 	require.EqualValues(t, 2, s.Lost())
 	datagrams := [][]byte{message(0x1F, untimed)}
-	wiretest.NoAllocs(t, "read", func() { s.readPackets(datagrams) })
+	wiretest.NoAllocs(t, "read", func() { s.ReadPackets(datagrams) })
 }
 
 // Read returns packets that tc samples for the group.

@@ -25,7 +25,7 @@ type Shaper struct {
 		Lease    *ebpf.Map     `ebpf:"lease"`
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
-	links   map[int]io.Closer // by interface index
+	links   bpf.Links
 	flows   map[Flow]*orderedFlow
 	free    []uint32 // free slots
 	leaving []Flow   // forgotten flows with waiting packets
@@ -40,7 +40,7 @@ type orderedFlow struct {
 
 // Open starts to pace flows that get an order. It skips interfaces that do not exist.
 func Open(c Config) (*Shaper, error) {
-	s := &Shaper{links: map[int]io.Closer{}, flows: map[Flow]*orderedFlow{}}
+	s := &Shaper{links: bpf.Links{}, flows: map[Flow]*orderedFlow{}}
 	err := s.loadProgram(&c)
 	if err == nil {
 		err = s.Watch(c.Interfaces)
@@ -77,31 +77,16 @@ func (s *Shaper) loadProgram(c *Config) error {
 
 // Watch replaces the watched interfaces. Interfaces that stay are not interrupted, and missing ones are skipped. A
 // recreated interface has a new index and must be watched again.
-func (s *Shaper) Watch(interfaces []string) (wrong error) {
-	var now []int
-	for _, name := range interfaces {
-		i, err := net.InterfaceByName(name)
-		if err != nil {
-			continue
-		}
-		now = append(now, i.Index)
-		if s.links[i.Index] != nil {
-			continue
-		}
-		l, err := tc.Attach(name, s.objects.Shape, ebpf.AttachTCXEgress, tc.Shape)
-		if err != nil {
-			wrong = errors.Join(wrong, err)
-			continue
-		}
-		s.links[i.Index] = l
-	}
-	for index, l := range s.links {
-		if !slices.Contains(now, index) {
-			delete(s.links, index)
-			_ = l.Close() // fails if the interface is gone
+func (s *Shaper) Watch(interfaces []string) error {
+	now := make([]int, len(interfaces))
+	for i, name := range interfaces {
+		if found, err := net.InterfaceByName(name); err == nil {
+			now[i] = found.Index
 		}
 	}
-	return wrong
+	return s.links.Watch(now, func(i int) (io.Closer, error) {
+		return tc.Attach(interfaces[i], s.objects.Shape, ebpf.AttachTCXEgress, tc.Shape)
+	}, func(int) error { return nil })
 }
 
 // costUnit is the number of the kernel's time units in a nanosecond.
@@ -273,11 +258,8 @@ func (s *Shaper) Drain(timeout time.Duration) {
 }
 
 // Close detaches the program.
-func (s *Shaper) Close() (err error) {
-	for _, l := range s.links {
-		err = errors.Join(err, l.Close())
-	}
-	s.links = nil
+func (s *Shaper) Close() error {
 	o := &s.objects
-	return errors.Join(err, o.Shape.Close(), o.Orders.Close(), o.Clocks.Close(), o.Lease.Close(), o.Counters.Close())
+	return errors.Join(s.links.Close(), o.Shape.Close(), o.Orders.Close(), o.Clocks.Close(), o.Lease.Close(),
+		o.Counters.Close())
 }
