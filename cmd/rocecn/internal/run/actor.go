@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // An actor plays one role of the agent.
@@ -295,31 +297,46 @@ func (a *actor) printDecision(d *node.Decision, deep bool) {
 // logDecision logs a decision with the fields of its line, at level debug.
 func (a *actor) logDecision(d *node.Decision, deep bool) {
 	l := a.newLine(d, deep)
-	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", d.Action.String()))
-	add := func(present bool, key string, value any) {
-		if present {
-			attrs = append(attrs, slog.Any(key, value))
-		}
+	all := attrs{slog.String("role", a.instance.Name), slog.String("action", d.Action.String())}
+	all.addText("reason", d.Reason.String())
+	all.addText("kind", l.Kind)
+	all.addAddr("to", l.To)
+	all.addAddr("from", l.From)
+	all.addFlow(rocev2.FlowKey{Src: l.Src, Dst: l.Dst, DestQP: l.DestQP})
+	addNumber(&all, "level", l.Level)
+	addNumber(&all, "depth", l.Depth)
+	addNumber(&all, "qp", l.QP)
+	addNumber(&all, "rate_bps", l.RateBPS)
+	addNumber(&all, "label", l.Label)
+	a.server.log.LogAttrs(context.Background(), slog.LevelDebug, "decision", all...)
+}
+
+// attrs are the attributes of a line of the log. Values that are not there add none.
+type attrs []slog.Attr
+
+func (all *attrs) addText(key, text string) {
+	if text != "" {
+		*all = append(*all, slog.String(key, text))
 	}
-	add(d.Reason != node.NoReason, "reason", d.Reason.String())
-	add(l.Kind != "", "kind", l.Kind)
-	add(l.To.IsValid(), "to", l.To)
-	add(l.From.IsValid(), "from", l.From)
-	add(l.Src.IsValid(), "src", l.Src)
-	add(l.Dst.IsValid(), "dst", l.Dst)
-	add(l.DestQP != 0, "dest_qp", l.DestQP)
-	addNumber(&attrs, "level", l.Level)
-	addNumber(&attrs, "depth", l.Depth)
-	addNumber(&attrs, "qp", l.QP)
-	addNumber(&attrs, "rate_bps", l.RateBPS)
-	addNumber(&attrs, "label", l.Label)
-	a.server.log.LogAttrs(context.Background(), slog.LevelDebug, "decision", attrs...)
+}
+
+func (all *attrs) addAddr(key string, addr netip.Addr) {
+	if addr.IsValid() {
+		all.addText(key, addr.String())
+	}
+}
+
+func (all *attrs) addFlow(f rocev2.FlowKey) {
+	all.addAddr("src", f.Src)
+	all.addAddr("dst", f.Dst)
+	if f.DestQP != 0 {
+		addNumber(all, "dest_qp", &f.DestQP)
+	}
 }
 
 // addNumber adds an attribute if the number is there.
-func addNumber[N uint8 | uint32 | uint64](attrs *[]slog.Attr, key string, n *N) {
+func addNumber[N uint8 | uint32 | uint64](all *attrs, key string, n *N) {
 	if n != nil {
-		*attrs = append(*attrs, slog.Uint64(key, uint64(*n)))
+		*all = append(*all, slog.Uint64(key, uint64(*n)))
 	}
 }

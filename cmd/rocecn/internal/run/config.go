@@ -330,7 +330,7 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return config.Wrong("observe", "no source of packets that leave in tunnels: want one of type packet without "+
 			"filter and with direction both or out, or one of type qdisc with tunnels, to learn labels from")
 	}
-	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].source.isLive() })
+	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].isLive() })
 	translates, ok := r.Config.(*roles.SenderConfig)
 	switch {
 	case ok && translates.Translates() && a.Sink == "":
@@ -402,7 +402,7 @@ var limitKeys = map[string]string{
 func (f *file) listWarnings() (all []string) {
 	all = f.listRoutingWarnings()
 	for _, r := range f.roles {
-		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].source.isLive() })
+		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].isLive() })
 		marks, ok := r.Config.(*roles.SwitchConfig)
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
 			all = append(all, fmt.Sprintf("role.%s: marking: the agent only sees copies of packets and cannot mark "+

@@ -116,20 +116,17 @@ func (a *actor) logDigest(now time.Time, all bool) {
 			return
 		}
 		group := &a.digest.groups[i]
-		attrs := make([]slog.Attr, 0, 12)
-		attrs = append(attrs, slog.String("role", a.instance.Name), slog.String("action", group.action.String()))
-		if group.reason != node.NoReason {
-			attrs = append(attrs, slog.String("reason", group.reason.String()))
-		}
+		all := attrs{slog.String("role", a.instance.Name), slog.String("action", group.action.String())}
+		all.addText("reason", group.reason.String())
 		if group.kind != message.KindOther {
-			attrs = append(attrs, slog.String("kind", group.kind.String()))
+			all.addText("kind", group.kind.String())
 		}
-		attrs = append(attrs, slog.Uint64("count", group.count))
-		attrs = append(attrs, a.seen.topFlow(i)...)
+		addNumber(&all, "count", &group.count)
+		a.seen.addTopFlow(&all, i)
 		if group.rated {
-			attrs = append(attrs, slog.Uint64("rate_bps", group.rate))
+			addNumber(&all, "rate_bps", &group.rate)
 		}
-		a.server.log.LogAttrs(context.Background(), slog.LevelInfo, "decisions", attrs...)
+		a.server.log.LogAttrs(context.Background(), slog.LevelInfo, "decisions", all...)
 		group.count, group.loggedAt = 0, now
 	}
 }

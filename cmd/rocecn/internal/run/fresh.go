@@ -47,7 +47,7 @@ func (s *server) openSources(f *file, r *roles.Instance, all *newResources) erro
 		for _, in := range entry.source.listInputs() {
 			key := name + " " + in.key
 			// A source of another name is closed first, as some inputs can be opened only once.
-			known := func(p *part) bool { return p.key == in.key && (p.entry.name == name || entry.source.isLive()) }
+			known := func(p *part) bool { return p.key == in.key && (p.entry.name == name || entry.isLive()) }
 			if all.sources[key] != nil || slices.ContainsFunc(s.parts, known) {
 				continue
 			}
@@ -55,7 +55,7 @@ func (s *server) openSources(f *file, r *roles.Instance, all *newResources) erro
 			switch {
 			case err == nil:
 				all.sources[key] = source
-			case errors.Is(err, fs.ErrPermission) || !entry.source.isLive():
+			case errors.Is(err, fs.ErrPermission) || !entry.isLive():
 				return fmt.Errorf("source.%s: %s: %w", name, in.label, err)
 			}
 		}

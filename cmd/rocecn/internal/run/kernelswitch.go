@@ -2,7 +2,6 @@ package run
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
@@ -250,7 +249,7 @@ type flowMerger struct {
 	list  *flowList
 	own   map[flowName]int // positions of the agent's entries in the list
 	most  int              // maximum of added flows
-	added []fastpath.Flow  // the latest flows that the agent has not
+	added flowList         // the latest flows that the agent has not
 }
 
 // newFlowMerger returns a flowMerger for a list with all entries of the agent.
@@ -263,29 +262,21 @@ func newFlowMerger(l *flowList, most int) *flowMerger {
 }
 
 func (m *flowMerger) add(f *fastpath.Flow) {
-	if i, ok := m.own[flowName{src: f.Src, dst: f.Dst, destQP: f.DestQP}]; ok {
-		one := newKernelFlow(*f)
+	one := newKernelFlow(*f)
+	if i, ok := m.own[one.name()]; ok {
 		m.list.Listed[i].merge(&one)
 		return
 	}
 	m.list.Total++
-	if m.added = append(m.added, *f); len(m.added) >= 4*m.most {
-		m.keepLatest()
+	if m.added.Listed = append(m.added.Listed, one); len(m.added.Listed) >= 4*m.most {
+		m.added.keepLatest(m.most)
 	}
-}
-
-// keepLatest truncates the added flows to the latest ones.
-func (m *flowMerger) keepLatest() {
-	slices.SortFunc(m.added, func(a, b fastpath.Flow) int { return b.Last.Compare(a.Last) })
-	m.added = m.added[:min(len(m.added), m.most)]
 }
 
 // finish appends the added flows to the list.
 func (m *flowMerger) finish() {
-	m.keepLatest()
-	for _, f := range m.added {
-		m.list.Listed = append(m.list.Listed, newKernelFlow(f))
-	}
+	m.added.keepLatest(m.most)
+	m.list.Listed = append(m.list.Listed, m.added.Listed...)
 }
 
 // newKernelFlow returns a flow of the kernel as /status has it.

@@ -38,8 +38,6 @@ func (s *bmpSource) check() error {
 	return checkOwnAddress("listen", at.Addr())
 }
 
-func (s *bmpSource) isLive() bool { return true }
-
 func (s *bmpSource) requiredCapabilities() []string {
 	at, _ := listenAddress(s.Listen)
 	return listenCapabilities(at)

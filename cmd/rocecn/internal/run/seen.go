@@ -1,7 +1,6 @@
 package run
 
 import (
-	"log/slog"
 	"net/netip"
 	"slices"
 	"time"
@@ -151,11 +150,11 @@ func findSeen(t *flowtable.Table[flowtable.Key, seenEntry], k *flowtable.Key, la
 	return t.AddOrEvict(k, hash)
 }
 
-// topFlow returns the attributes of the flow with most decisions of a group since its last line, and starts again. For
+// addTopFlow adds the attributes of the flow with most decisions of a group since its last line, and starts again. For
 // groups with an action that is not recorded by flow it is the flow of the last decision.
-func (s *seenTables) topFlow(group int) (attrs []slog.Attr) {
+func (s *seenTables) addTopFlow(all *attrs, group int) {
 	if group >= digestSlots {
-		return nil
+		return
 	}
 	var top *seenEntry
 	flow, n := s.lastGroups[group], uint64(0)
@@ -166,35 +165,18 @@ func (s *seenTables) topFlow(group int) (attrs []slog.Attr) {
 		}
 		e.recent[group] = 0
 	}
-	attrs = flowAttrs(flowOf(&flow))
+	all.addFlow(flowOf(&flow))
 	if top == nil {
-		return attrs
+		return
 	}
-	attrs = append(attrs, slog.Uint64("flow_count", n))
-	if top.to.IsValid() {
-		attrs = append(attrs, slog.String("to", top.to.String()))
-	}
+	addNumber(all, "flow_count", &n)
+	all.addAddr("to", top.to)
 	if top.level != roles.UnknownLevel {
-		attrs = append(attrs, slog.Uint64("level", uint64(top.level)))
+		addNumber(all, "level", &top.level)
 	}
 	if top.deep {
-		attrs = append(attrs, slog.Uint64("depth", top.depth))
+		addNumber(all, "depth", &top.depth)
 	}
-	return attrs
-}
-
-// flowAttrs returns the attributes of a flow as far as it is known.
-func flowAttrs(f rocev2.FlowKey) (attrs []slog.Attr) {
-	if f.Src.IsValid() {
-		attrs = append(attrs, slog.String("src", f.Src.String()))
-	}
-	if f.Dst.IsValid() {
-		attrs = append(attrs, slog.String("dst", f.Dst.String()))
-	}
-	if f.DestQP != 0 {
-		attrs = append(attrs, slog.Uint64("dest_qp", uint64(f.DestQP)))
-	}
-	return attrs
 }
 
 // listInterval is the shortest time between two lists.

@@ -228,7 +228,7 @@ func (s *server) openParts(entry *sourceEntry, old []*part, opened *newResources
 		}
 		p.input, p.entry, p.subscribers, p.thresholds = in, entry, to, entry.levelThresholds()
 		for _, a := range to {
-			a.live = a.live || entry.source.isLive() && entry.Type != "bmp"
+			a.live = a.live || entry.isLive() && entry.Type != "bmp"
 		}
 		if source := opened.takeSource(entry, in); source != nil {
 			p.numbers, p.checkedAt = interfaceIndexes(p.watch), time.Now()

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,8 +24,6 @@ import (
 // A source is a table [source.NAME] of one type: a struct with the keys of the type as json tags.
 type source interface {
 	check() error
-	// isLive reports whether packets arrive in real time, and not from a file.
-	isLive() bool
 	// requiredCapabilities returns the capabilities that opening the source needs.
 	requiredCapabilities() []string
 	// listInputs returns the inputs of the source, such as one per interface.
@@ -51,8 +48,8 @@ var sources = map[string]func() source{
 	"packet":  func() source { return &packetSource{Direction: "both"} },
 	"udp":     func() source { return new(udpSource) },
 	"icmpv6":  func() source { return new(icmpSource) },
-	"nflog":   func() source { return new(nflogSource) },
-	"psample": func() source { return new(psampleSource) },
+	"nflog":   func() source { return new(groupSource[uint16]) },
+	"psample": func() source { return new(groupSource[uint32]) },
 	"qdisc":   func() source { return new(qdiscSource) },
 	"bmp":     func() source { return new(bmpSource) },
 }
@@ -67,6 +64,9 @@ type sourceCommon struct {
 }
 
 func (c *sourceCommon) isRequired() bool { return c.Required == nil || *c.Required }
+
+// isLive reports whether packets arrive in real time, and not from a file.
+func (c *sourceCommon) isLive() bool { return c.Type != "capture" }
 
 func (s *sourceEntry) check() error {
 	c := &s.sourceCommon
@@ -90,7 +90,7 @@ func (s *sourceEntry) check() error {
 		}
 	}
 	switch s.source.(type) {
-	case *qdiscSource, *psampleSource:
+	case *qdiscSource, *groupSource[uint32]: // the kernel samples packets with the depth
 	default:
 		if c.Levels != nil {
 			return config.Wrong("levels", "type %s does not report queue depths", c.Type)
@@ -128,7 +128,6 @@ type captureSource struct {
 }
 
 func (s *captureSource) check() error                   { return requireText("file", s.File) }
-func (s *captureSource) isLive() bool                   { return false }
 func (s *captureSource) requiredCapabilities() []string { return nil }
 func (s *captureSource) listInputs() []input {
 	return []input{{label: s.File, key: "capture " + s.File, open: func() (netio.Source, error) {
@@ -216,7 +215,6 @@ func (s *packetSource) kernelFilter() (netio.Filter, error) {
 	return &f, nil
 }
 
-func (s *packetSource) isLive() bool                   { return true }
 func (s *packetSource) requiredCapabilities() []string { return []string{"CAP_NET_RAW"} }
 func (s *packetSource) listInputs() (all []input) {
 	for _, name := range s.Interfaces {
@@ -285,7 +283,6 @@ func checkOwnAddress(key string, a netip.Addr) error {
 	return nil
 }
 
-func (s *udpSource) isLive() bool { return true }
 func (s *udpSource) requiredCapabilities() []string {
 	return listenCapabilities(s.Listen...)
 }
@@ -330,7 +327,6 @@ func (s *icmpSource) check() error {
 	return nil
 }
 
-func (s *icmpSource) isLive() bool                   { return true }
 func (s *icmpSource) requiredCapabilities() []string { return []string{"CAP_NET_RAW"} }
 func (s *icmpSource) listInputs() (all []input) {
 	for _, a := range s.Listen {
@@ -341,46 +337,28 @@ func (s *icmpSource) listInputs() (all []input) {
 	return all
 }
 
-// nflogSource receives packets that nftables rules log.
-type nflogSource struct {
-	Group *uint16 `json:"group"`
+// groupSource receives packets that nftables rules log to a group of 16 bits, or those that the kernel or switch
+// hardware samples for a group of PSAMPLE, of 32 bits.
+type groupSource[N uint16 | uint32] struct {
+	Group *N `json:"group"`
 }
 
-func (s *nflogSource) check() error {
+func (s *groupSource[N]) check() error {
 	if s.Group == nil {
 		return config.Wrong("group", "missing")
 	}
 	return nil
 }
 
-func (s *nflogSource) isLive() bool                   { return true }
-func (s *nflogSource) requiredCapabilities() []string { return []string{"CAP_NET_ADMIN"} }
-func (s *nflogSource) listInputs() []input {
-	group := strconv.Itoa(int(*s.Group))
-	return []input{{label: group, key: "nflog " + group, open: func() (netio.Source, error) {
-		return nflog.Open(*s.Group)
-	}}}
-}
-
-// psampleSource receives packets that the kernel or switch hardware samples.
-type psampleSource struct {
-	Group *uint32 `json:"group"`
-}
-
-func (s *psampleSource) check() error {
-	if s.Group == nil {
-		return config.Wrong("group", "missing")
+func (s *groupSource[N]) requiredCapabilities() []string { return []string{"CAP_NET_ADMIN"} }
+func (s *groupSource[N]) listInputs() []input {
+	open := func() (netio.Source, error) {
+		if group, ok := any(*s.Group).(uint16); ok {
+			return nflog.Open(group)
+		}
+		return psample.Open(uint32(*s.Group))
 	}
-	return nil
-}
-
-func (s *psampleSource) isLive() bool                   { return true }
-func (s *psampleSource) requiredCapabilities() []string { return []string{"CAP_NET_ADMIN"} }
-func (s *psampleSource) listInputs() []input {
-	group := strconv.FormatUint(uint64(*s.Group), 10)
-	return []input{{label: group, key: "psample " + group, open: func() (netio.Source, error) {
-		return psample.Open(*s.Group)
-	}}}
+	return []input{{label: fmt.Sprint(*s.Group), key: fmt.Sprintf("group %T %d", *s.Group, *s.Group), open: open}}
 }
 
 // qdiscSource receives packets that wait in queues of interfaces.
@@ -400,7 +378,6 @@ func (s *qdiscSource) check() error {
 	return checkInterfaces(s.Interfaces)
 }
 
-func (s *qdiscSource) isLive() bool                   { return true }
 func (s *qdiscSource) requiredCapabilities() []string { return []string{"CAP_BPF", "CAP_PERFMON"} }
 func (s *qdiscSource) listInputs() []input {
 	c := qdisc.Config{PerFlow: s.PerFlow}

@@ -162,7 +162,7 @@ func (w *worker) readSources(ctx context.Context, poll *netio.Poll, open []*part
 // handleSourceError logs an error of a source, and reports whether the source was closed.
 func (w *worker) handleSourceError(p *part, err error) bool {
 	switch {
-	case !p.entry.source.isLive():
+	case !p.entry.isLive():
 		w.server.log.Error("capture", "source", p.entry.name, "error", err)
 		w.server.failed.Store(true)
 		p.ended = true // packets after the damage cannot be read
