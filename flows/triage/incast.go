@@ -203,9 +203,8 @@ func busiestFlows(all []*flows.Flow) (most []*flows.Flow) {
 func congestionSpan(all []*flows.Flow) (hits flows.Sign, requests uint64) {
 	for _, f := range all {
 		hits = addSigns(hits, congestionSign(f))
-		requests += f.Data.Packets
 	}
-	return hits, requests
+	return hits, sumOf(all, func(f *flows.Flow) uint64 { return f.Data.Packets })
 }
 
 // requestsDuring estimates the number of a flow's requests during a sign, assuming a constant rate.
@@ -279,11 +278,13 @@ func (v *view) judgePort(all []*flows.Flow) (own int, why string) {
 	return -1, ""
 }
 
-// mergeEpisodes returns the episodes of the flows of a source in order of time.
+// mergeEpisodes returns the episodes of the flows of a source in order of time, without those within which the clock
+// was set back.
 func mergeEpisodes(all []*flows.Flow) (out []flows.Episode) {
 	for _, f := range all {
 		out = append(out, f.Evidence.Episodes...)
 	}
+	out = slices.DeleteFunc(out, func(e flows.Episode) bool { return e.Until.Before(e.Since) })
 	slices.SortFunc(out, func(a, b flows.Episode) int { return a.Since.Compare(b.Since) })
 	n := 0
 	for _, e := range out {

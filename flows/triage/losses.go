@@ -1,10 +1,10 @@
 package triage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rocecn/rocecn/flows"
 )
@@ -68,15 +68,14 @@ func isTrimmed(f *flows.Flow) bool {
 }
 
 // sumOctets returns the IP octets of flows.
-func sumOctets(all []*flows.Flow) (n uint64) {
-	for _, f := range all {
-		n += f.Data.IPOctets
-	}
-	return n
+func sumOctets(all []*flows.Flow) uint64 {
+	return sumOf(all, func(f *flows.Flow) uint64 { return f.Data.IPOctets })
 }
 
 // isLossy reports whether packets of a flow were lost, or may have been lost.
 func isLossy(f *flows.Flow) bool { return hasLosses(f) || countUnjudged(f) > 0 || f.Causes.Read > 0 }
+
+func lostPackets(f *flows.Flow) uint64 { return f.PSN.Lost }
 
 // countUnjudged returns the number of skipped PSNs of a flow without answers. In a flow with answers
 // an unjudged gap is the last one, and the capture ended before its answer.
@@ -93,14 +92,10 @@ func (v *view) describeLoss(all []*flows.Flow) Verdict {
 	seen := sumSigns(all, append([]flows.SignKind{flows.SignReadRest}, lossSigns...)...)
 	answers := sumSigns(all, flows.SignAnswer).Count
 	asked := sumSigns(all, flows.SignNAK, flows.SignAfterNAK, flows.SignReadRest).Count
-	var longest time.Duration
-	var missing, unjudged, retransmitted uint64
-	for _, f := range all {
-		missing += f.PSN.Lost
-		unjudged += countUnjudged(f)
-		retransmitted += f.PSN.Retransmitted
-		longest = max(longest, longestWait(f))
-	}
+	missing, unjudged, retransmitted := sumOf(all, lostPackets), sumOf(all, countUnjudged), countRetransmitted(all)
+	longest := longestWait(slices.MaxFunc(all, func(a, b *flows.Flow) int {
+		return cmp.Compare(longestWait(a), longestWait(b))
+	}))
 	where, look := locateLosses(all)
 	var parts []string
 	if missing > 0 {
@@ -148,11 +143,8 @@ func (v *view) describeLoss(all []*flows.Flow) Verdict {
 // lost, and the next step: packets lost before the capture point leave gaps, and the receiver asks for others
 // that passed it. Both are empty if neither is known.
 func locateLosses(all []*flows.Flow) (where, next string) {
-	gaps := sumSigns(all, flows.SignRetransmitted).Count
+	gaps := sumSigns(all, flows.SignRetransmitted).Count + sumOf(all, lostPackets)
 	sent, notECT := sumSigns(all, flows.SignRequest), sumSigns(all, flows.SignNotECT)
-	for _, f := range all {
-		gaps += f.PSN.Lost
-	}
 	to := all[0].Dst
 	switch naks := sumSigns(all, flows.SignNAK).Count; {
 	case gaps > 0:

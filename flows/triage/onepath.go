@@ -35,10 +35,7 @@ func findOnePath(v *view) {
 	if len(hit) == 0 {
 		return
 	}
-	hits := flows.Sign{}
-	for _, f := range hit {
-		hits = addSigns(hits, congestionSign(f))
-	}
+	hits, _ := congestionSpan(hit)
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
 	v.addVerdict(Verdict{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,7 +58,21 @@ func TestCountTogether(t *testing.T) {
 			}
 			sources = append(sources, mergeEpisodes([]*flows.Flow{f}))
 		}
-		require.Equal(t, countEachTogether(sources), countTogether(sources))
+		var want []int
+		for i, own := range sources {
+			for _, e := range own {
+				n := 0
+				for j, others := range sources {
+					if i != j && slices.ContainsFunc(others, func(o flows.Episode) bool {
+						return spansOverlap(o.Since.Add(-sameCongestion), o.Until.Add(sameCongestion), e.Since, e.Until)
+					}) {
+						n++
+					}
+				}
+				want = append(want, n)
+			}
+		}
+		require.Equal(t, want, countTogether(sources))
 	}
 }
 

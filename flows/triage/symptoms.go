@@ -3,7 +3,6 @@ package triage
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/flows"
@@ -22,11 +21,8 @@ func findCongested(v *view) {
 			CauseTooManyNotices) && !missing[f.Dst]
 	}, congestionSign) {
 		hits, _ := congestionSpan(g.flows)
-		var judged, slowed uint64
-		for _, f := range g.flows {
-			judged += f.Evidence.Control.Judged
-			slowed += f.Evidence.Control.Slowed
-		}
+		judged := sumOf(g.flows, func(f *flows.Flow) uint64 { return f.Evidence.Control.Judged })
+		slowed := sumOf(g.flows, func(f *flows.Flow) uint64 { return f.Evidence.Control.Slowed })
 		subject := "The path " + g.describe() + " was"
 		if n := countSources(g.flows); n > 1 {
 			subject = fmt.Sprintf("The paths of %d senders %s were", n, g.describe())
@@ -40,10 +36,7 @@ func findCongested(v *view) {
 				"receiver, the last one first."
 		}
 		ce, requests := sumSigns(g.flows, flows.SignCE).Count, sumSigns(g.flows, flows.SignRequest).Count
-		var wrong uint64
-		for _, f := range g.flows {
-			wrong += f.Wrong.CNPs + f.Wrong.FastCNPs
-		}
+		wrong := sumOf(g.flows, func(f *flows.Flow) uint64 { return f.Wrong.CNPs + f.Wrong.FastCNPs })
 		switch {
 		case wrong > 0:
 			text += fmt.Sprintf(" The senders do not slow down for the %s with a wrong ICRC.", formatCount(wrong,
@@ -161,17 +154,11 @@ func findCorrupt(v *view) {
 // findNotCaptured finds packets that receivers acknowledged and that were not captured. The capture is their
 // one cause.
 func findNotCaptured(v *view) {
-	var all []*flows.Flow
-	var unseen uint64
-	for _, f := range v.flows {
-		if f.PSN.Unseen > 0 {
-			all = append(all, f)
-			unseen += f.PSN.Unseen
-		}
-	}
+	all := selectFlows(v.flows, func(f *flows.Flow) bool { return f.PSN.Unseen > 0 })
 	if len(all) == 0 {
 		return
 	}
+	unseen := sumOf(all, func(f *flows.Flow) uint64 { return f.PSN.Unseen })
 	gaps := sumSigns(all, flows.SignGap)
 	if gaps.Count == 0 { // only the last packets of the flows
 		gaps = sumSigns(all, flows.SignAnswer)
@@ -199,12 +186,13 @@ func findTrimmed(v *view) {
 	}) {
 		trimmed := sumSigns(g.flows, flows.SignTrimmed)
 		text, all := describeRecovery(g.flows), g.flows
-		if others := withoutTrimmed(v.lostToo[g.address]); len(others) > 0 {
+		others := selectFlows(v.lostToo[g.address], func(f *flows.Flow) bool {
+			return f.Evidence.Sign(flows.SignTrimmed).Count == 0
+		})
+		if len(others) > 0 {
 			text += fmt.Sprintf(" Packets of %s to it were lost at the same time.",
 				formatCount(len(others), "other flow"))
-			text += describeExpired(slices.DeleteFunc(slices.Clone(others), func(f *flows.Flow) bool {
-				return !isTimedOut(f)
-			}))
+			text += describeExpired(selectFlows(others, isTimedOut))
 			all = append(all, others...)
 		}
 		v.addVerdict(Verdict{
@@ -221,22 +209,9 @@ func findTrimmed(v *view) {
 	}
 }
 
-// withoutTrimmed returns the flows of which no packet was trimmed.
-func withoutTrimmed(all []*flows.Flow) (out []*flows.Flow) {
-	for _, f := range all {
-		if f.Evidence.Sign(flows.SignTrimmed).Count == 0 {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
 // describeRecovery describes the NAKs and the retransmissions that followed trimmed packets.
 func describeRecovery(all []*flows.Flow) string {
-	var recovered uint64
-	for _, f := range all {
-		recovered += f.TrimmedRecovered
-	}
+	recovered := sumOf(all, func(f *flows.Flow) uint64 { return f.TrimmedRecovered })
 	if recovered == 0 {
 		return ""
 	}

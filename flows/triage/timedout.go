@@ -34,11 +34,8 @@ func longestWait(f *flows.Flow) time.Duration { return max(f.Evidence.MaxTimeout
 // describeTimeouts returns the verdict about a sender with an expired retransmission timer.
 func describeTimeouts(g *group) Verdict {
 	retransmitted := sumSigns(g.flows, flows.SignAfterTimeout)
-	var covered, spurious uint64
-	for _, f := range g.flows {
-		covered += f.Evidence.AlreadyAcknowledged
-		spurious += f.Causes.Spurious
-	}
+	covered := sumOf(g.flows, func(f *flows.Flow) uint64 { return f.Evidence.AlreadyAcknowledged })
+	spurious := sumOf(g.flows, func(f *flows.Flow) uint64 { return f.Causes.Spurious })
 	receivers := formatList(addressesOf(g.flows, destinationOf), 3)
 	timer := "the Local ACK Timeout of " + g.address.String()
 	shortest, longest := waitsOf(g.flows)

@@ -149,13 +149,7 @@ func groupBy(all []*flows.Flow, by func(*flows.Flow) netip.Addr) (out groups) {
 
 // groupFlows groups the flows that meet a condition by an address.
 func (v *view) groupFlows(by func(*flows.Flow) netip.Addr, holds func(*flows.Flow) bool) groups {
-	var all []*flows.Flow
-	for _, f := range v.flows {
-		if holds(f) {
-			all = append(all, f)
-		}
-	}
-	return groupBy(all, by)
+	return groupBy(selectFlows(v.flows, holds), by)
 }
 
 // A fan is the flows of one finding: those to one receiver, or those from one source to several
@@ -246,6 +240,24 @@ func sumSigns(all []*flows.Flow, kinds ...flows.SignKind) (out flows.Sign) {
 	for _, f := range all {
 		for _, k := range kinds {
 			out = addSigns(out, *f.Evidence.Sign(k))
+		}
+	}
+	return out
+}
+
+// sumOf returns the sum of a number over flows.
+func sumOf(all []*flows.Flow, number func(*flows.Flow) uint64) (sum uint64) {
+	for _, f := range all {
+		sum += number(f)
+	}
+	return sum
+}
+
+// selectFlows returns the flows that meet a condition.
+func selectFlows(all []*flows.Flow, holds func(*flows.Flow) bool) (out []*flows.Flow) {
+	for _, f := range all {
+		if holds(f) {
+			out = append(out, f)
 		}
 	}
 	return out

@@ -125,11 +125,8 @@ func findWrongICRC(v *view) {
 }
 
 // countRetransmitted returns the number of retransmissions of flows.
-func countRetransmitted(all []*flows.Flow) (n uint64) {
-	for _, f := range all {
-		n += f.PSN.Retransmitted
-	}
-	return n
+func countRetransmitted(all []*flows.Flow) uint64 {
+	return sumOf(all, func(f *flows.Flow) uint64 { return f.PSN.Retransmitted })
 }
 
 // addCorruptAnswers adds a verdict about a source from which some answers of one kind have a wrong ICRC or UDP
