@@ -102,23 +102,31 @@ var circleChanges = []struct {
 	{"RED 10 to 40 KB", 500_000, func(t *scenario.Scenario) { t.Switch.KMin, t.Switch.KMax = 10_000, 40_000 }},
 	{"alpha 0.25", 500_000, func(t *scenario.Scenario) { t.Switch.Alpha = 0.25 }},
 	{"starts within 1 ms", 500_000, func(t *scenario.Scenario) { t.Traffic[0].Jitter = ms }},
+	{"4096 octets", 500_000, func(t *scenario.Scenario) { t.Host.Payload = 4096 }},
+	{"seven switches", 500_000, func(t *scenario.Scenario) { setCircle(t, 7) }},
 }
 
 // around returns a circle of five switches, in which each host sends to the one two switches further.
 func around(s Size, buffer scenario.Size) *scenario.Scenario {
 	t := scenario.Default()
 	paper40(t)
-	t.Topology.Kind, t.Topology.Switches, t.Topology.Hosts = "circle", 5, 2
+	t.Topology.Kind, t.Topology.Hosts = "circle", 2
 	t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 40_000, 160_000, 0.2
 	t.Switch.PFC, t.Switch.Buffer, t.Switch.Alpha, t.Switch.Headroom = true, buffer, 0.125, 60_000
-	pairs := scenario.Traffic{Kind: "pairs", Jitter: 10 * µs}
-	for i := range 5 {
-		pairs.Pairs = append(pairs.Pairs, [2]int{2 * i, (2*i + 5) % 10})
-	}
-	t.Traffic = []scenario.Traffic{pairs}
+	setCircle(t, 5)
 	t.Duration = chooseSize(s, 100*ms, 20*ms)
 	t.Warmup = t.Duration / 2
 	return t
+}
+
+// setCircle sets the number of switches of a circle, and a flow from each to the one two switches further.
+func setCircle(t *scenario.Scenario, switches int) {
+	t.Topology.Switches = switches
+	pairs := scenario.Traffic{Kind: "pairs", Jitter: 10 * µs}
+	for i := range switches {
+		pairs.Pairs = append(pairs.Pairs, [2]int{2 * i, (2*i + 5) % (2 * switches)})
+	}
+	t.Traffic = []scenario.Traffic{pairs}
 }
 
 // victim returns the network of the paper of DCQCN (SIGCOMM 2015) in which a flow suffers from an incast that it does
