@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -261,6 +262,29 @@ func TestPage(t *testing.T) {
 	require.NotContains(t, page, "<script")
 	r.Cases = append(r.Cases, r.Cases[0])
 	require.Equal(t, 10, r.Missing())
+}
+
+// A cell of a table is blue or orange if a variant is better or worse than CNPs by more than 5 %, both for a figure of
+// which more is better and for one of which less is.
+func TestPageCells(t *testing.T) {
+	r := &Results{}
+	text := wiretest.Must(positions.Cases(Quick, 1)[0].caseText())(t)
+	r.Cases = append(r.Cases, text)
+	for _, row := range []struct {
+		v         lab.Variant
+		use, peak float64
+	}{{lab.CNP, 80, 100}, {lab.Proxy, 83, 96}, {lab.FastCNP, 85, 94}, {lab.Oracle, 75, 106}} {
+		r.Runs = append(r.Runs, Run{Experiment: positions.ID, Case: text.Name, Variant: row.v, Seed: 1,
+			Figures: Figures{use: row.use, peak: row.peak}})
+	}
+	var out strings.Builder
+	require.NoError(t, r.Page(&out))
+	_, section, _ := strings.Cut(out.String(), `<section id="C1">`)
+	var cells []string
+	for _, m := range regexp.MustCompile(`<td(?: class="(\w+)")?>(\d+)`).FindAllStringSubmatch(section, -1) {
+		cells = append(cells, strings.TrimSpace(m[2]+" "+m[1]))
+	}
+	require.Equal(t, []string{"80", "83", "85 better", "75 worse", "100", "96", "94 better", "106 worse"}, cells)
 }
 
 // The files of a page have its contents: the places of the map, and the verdicts in numbers, each with its line.

@@ -155,6 +155,8 @@ func TestExperiments(t *testing.T) {
 	require.Equal(t, 0, status, errs)
 	require.Equal(t, whole, merged)
 	require.True(t, json.Valid([]byte(whole)))
+	require.Contains(t, whole, `"name":"C2m, incast, the completion of messages: rate 100 Gbit/s, buffer unlimited, `+
+		`senders 8, message 64 KB"`, "each scenario names its experiment, also where it is run alone")
 
 	status, out, errs := call(t.Context(), "", "merge", files[0])
 	require.Equal(t, 0, status)
