@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// byHand has expected figures that were computed by hand. A packet has 1126 octets on the wire, and a frame 1106: a check
-// in which a time is 0, in the network and in the closed form, would compare less.
+// byHand has expected figures that were computed by hand. A frame has 1106 octets, and 1126 on the wire. A check would
+// compare less if a time were 0 in the network and in the closed form.
 var byHand = []struct {
 	check, what string
 	expected    float64

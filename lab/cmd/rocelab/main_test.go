@@ -160,7 +160,7 @@ func TestExperiments(t *testing.T) {
 
 	status, out, errs := call(t.Context(), "", "merge", files[0])
 	require.Equal(t, 0, status)
-	require.Equal(t, "rocelab merge: 16 runs are missing\n", errs)
+	require.Equal(t, "rocelab merge: 20 runs are missing\n", errs)
 	require.True(t, strings.HasPrefix(out, "C2m: incast, the completion of messages\n"), out)
 
 	status, out, errs = call(t.Context(), "", "run", "-quick", "-seeds", "1", "-cases", "senders 8, message 64 KB",
@@ -181,7 +181,7 @@ func TestExperiments(t *testing.T) {
 
 	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2m")
 	require.Equal(t, interrupted, status)
-	require.Equal(t, "rocelab run: interrupted; 32 runs are missing\n", errs)
+	require.Equal(t, "rocelab run: interrupted; 40 runs are missing\n", errs)
 }
 
 func TestCheck(t *testing.T) {
