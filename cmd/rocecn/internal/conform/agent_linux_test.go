@@ -199,7 +199,7 @@ func checkCaptures(t *testing.T, dir string, results map[string]result) {
 // conformRepeated runs a case until it is not inconclusive, at most some times, as a busy machine makes it so.
 func (b bench) conformRepeated(t *testing.T, profile, id string) (results map[string]result, status int) {
 	t.Helper()
-	for range 5 {
+	for range busyTries {
 		if results, status = b.conform(t, profile, "-case", id); results[id].Verdict != inconclusive {
 			break
 		}
@@ -211,7 +211,7 @@ func (b bench) conformRepeated(t *testing.T, profile, id string) (results map[st
 // passes or is allowed not to apply.
 func (b bench) requirePass(t *testing.T, profile string, results map[string]result, allowed map[string]string) {
 	t.Helper()
-	for range 4 {
+	for range busyTries {
 		var left []string
 		for id, r := range results {
 			if _, ok := allowed[id]; !ok && r.Verdict == inconclusive {
@@ -523,12 +523,18 @@ func TestSenderOnNetwork(t *testing.T) {
 	}
 	m := newSenderModel(t, senderConfig)
 	m.(*hostModel).kernel = true
-	startSender(t, b.device, "d0", m)
+	lateness := startSender(t, b.device, "d0", m)
 	left := []string{"F02.1", "F11.1", "F11.2", "F11.3", "F10.1", "F12.1", "F15.1", "F30.1", "X02.1", "X11.1", "X14.1",
 		"X14.2", "X15.1"}
-	for try := 0; len(left) > 0 && try < 5; try++ {
+	for try := 0; len(left) > 0 && try < busyTries; try++ {
+		lateness()
 		results, _ := b.conform(t, subjectProfile("sender"), "-case", strings.Join(left, ","))
+		late := lateness()
 		for _, id := range left {
+			if results[id].Verdict == fail && late > deviceTolerance {
+				t.Logf("%s: the device was %v late", id, late)
+				continue
+			}
 			require.NotEqual(t, fail, results[id].Verdict, "%s: %s", id, results[id].Seen)
 		}
 		left = slices.DeleteFunc(left, func(id string) bool { return results[id].Verdict == pass })
@@ -536,8 +542,15 @@ func TestSenderOnNetwork(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// startSender lets a model send and receive on an interface of a host until the test ends.
-func startSender(t *testing.T, h *wiretest.Host, name string, m model) {
+// busyTries is the number of times that cases are repeated that a busy machine makes inconclusive.
+const busyTries = 12
+
+// deviceTolerance is the delay from which on a model of a device is too late to conform: a tenth of the settle time.
+const deviceTolerance = 25 * time.Millisecond
+
+// startSender lets a model send and receive on an interface of a host until the test ends. It returns a function that
+// returns the longest time between two steps of the model since its previous call.
+func startSender(t *testing.T, h *wiretest.Host, name string, m model) (lateness func() time.Duration) {
 	t.Helper()
 	var in netio.Source
 	var sink netio.Sink
@@ -551,12 +564,15 @@ func startSender(t *testing.T, h *wiretest.Host, name string, m model) {
 	ctx, cancel := context.WithCancel(t.Context())
 	poll := wiretest.Must(netio.NewPoll(ctx, in))(t)
 	done := make(chan bool)
+	var longest atomic.Int64
 	go func() {
 		defer close(done)
-		r := &memoryRig{deliver: func(_ int, frame []byte) { sink.Send(frame) }}
+		r := &memoryRig{clock: time.Now(), deliver: func(_ int, frame []byte) { sink.Send(frame) }}
 		for ctx.Err() == nil {
 			_, packets, _ := poll.Next(time.Millisecond)
+			before := r.clock
 			r.clock = time.Now()
+			longest.Store(max(longest.Load(), int64(r.clock.Sub(before))))
 			for i := range packets {
 				m.receive(r, 0, slices.Clone(packets[i].Data))
 			}
@@ -571,4 +587,5 @@ func startSender(t *testing.T, h *wiretest.Host, name string, m model) {
 		in.Close()
 		sink.Close()
 	})
+	return func() time.Duration { return time.Duration(longest.Swap(0)) }
 }
