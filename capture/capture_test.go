@@ -633,8 +633,8 @@ func (c *countedReader) Read(b []byte) (int, error) {
 	return c.from.Read(b[:min(len(b), 1000)])
 }
 
-// Next reads nothing for a packet that is buffered, whichever blocks are before it and after it.
-func TestBuffered(t *testing.T) {
+// AppendBuffered returns packets without reading, whichever blocks are before and after them. Next continues after them.
+func TestAppendBuffered(t *testing.T) {
 	statistics := []byte{5, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0}
 	description := []byte{1, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0}
 	private := []byte{0xAD, 0x0B, 0, 0, 16, 0, 0, 0, 1, 2, 3, 4, 16, 0, 0, 0}
@@ -643,6 +643,7 @@ func TestBuffered(t *testing.T) {
 		between []byte
 	}{
 		{"packets only", nil},
+		{"pcap", nil},
 		{"statistics", statistics},
 		{"interface description", description},
 		{"private block", private},
@@ -652,33 +653,46 @@ func TestBuffered(t *testing.T) {
 			var file bytes.Buffer
 			w := wiretest.Must(NewPcapngWriter(&file))(t)
 			number := wiretest.Must(w.AddInterface(Interface{Link: Ethernet}))(t)
+			write := func(r *Record) error { return w.Write(number, r, "") }
+			if row.name == "pcap" {
+				file.Reset()
+				write = wiretest.Must(NewWriter(&file, Ethernet, time.Nanosecond))(t).Write
+			}
 			for n := range 500 {
 				if n%3 > 0 {
 					file.Write(row.between)
 				}
 				b := bytes.Repeat([]byte{byte(n)}, n)
-				require.NoError(t, w.Write(number, &Record{Data: b, OrigLen: uint32(n)}, ""))
+				require.NoError(t, write(&Record{Data: b, OrigLen: uint32(n)}))
 			}
 			file.Write(row.between)
 			in := &countedReader{from: &file}
 			c := wiretest.Must(Open(in))(t)
-			buffered := 0
-			for n := 0; ; n++ {
-				without, before := c.(interface{ Buffered() bool }).Buffered(), in.reads
+			buffered, n := 0, 0
+			check := func(data []byte) {
+				require.True(t, bytes.Equal(bytes.Repeat([]byte{byte(n)}, n), data), "packet %d", n)
+				n++
+			}
+			for {
+				before := in.reads
+				all, err := c.(interface {
+					AppendBuffered([]Record) ([]Record, error)
+				}).AppendBuffered(nil)
+				require.NoError(t, err)
+				require.Equal(t, before, in.reads, "packet %d", n)
+				buffered += len(all)
+				for i := range all {
+					check(all[i].Data)
+				}
 				var r Record
 				if err := c.Next(&r); err == io.EOF {
-					require.Equal(t, 500, n)
-					require.False(t, without)
 					break
 				} else {
 					require.NoError(t, err)
 				}
-				require.True(t, bytes.Equal(bytes.Repeat([]byte{byte(n)}, n), r.Data))
-				if without {
-					buffered++
-					require.Equal(t, before, in.reads, "packet %d", n)
-				}
+				check(r.Data)
 			}
+			require.Equal(t, 500, n)
 			require.Greater(t, buffered, 100)
 		})
 	}

@@ -3,6 +3,7 @@ package capture
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -51,31 +52,13 @@ func (p *pcap) lengths(first, second uint32) (captured, original uint32) {
 	return first, second
 }
 
-func (p *pcap) Next(r *Record) error {
-	b := p.in.buffered()
-	if len(b) < pcapHeaderSize {
-		return p.readNext(r)
-	}
-	captured := p.readHeader(r, b)
-	if n := pcapHeaderSize + int(captured); captured <= maxPacket && n <= len(b) { // readNext without a read
-		r.Data = b[pcapHeaderSize:n:n]
-		p.in.Discard(n)
-		p.records++
-		p.start = p.at
-		p.at += int64(n)
-		if r.Link == erf {
-			r.unwrap()
-		}
-		return nil
-	}
-	return p.readNext(r)
-}
-
 // pcapHeaderSize is the length of the header of a record: seconds, fraction, captured and original length.
 const pcapHeaderSize = 16
 
-// readNext is Next for any record.
-func (p *pcap) readNext(r *Record) error {
+func (p *pcap) Next(r *Record) error {
+	if p.takeBuffered(r) {
+		return nil
+	}
 	head, err := p.begin(pcapHeaderSize)
 	if err != nil {
 		return err
@@ -104,16 +87,34 @@ func (p *pcap) readHeader(r *Record, head []byte) (captured uint32) {
 	return captured
 }
 
-// Buffered reports whether Next can return a packet without reading.
-func (p *pcap) Buffered() bool {
+// AppendBuffered appends the packets that Next can return without reading.
+func (p *pcap) AppendBuffered(all []Record) ([]Record, error) {
+	for {
+		n := len(all) // in place, as a copy of a new record would wait until its fields are written
+		if all = slices.Grow(all, 1)[:n+1]; !p.takeBuffered(&all[n]) {
+			return all[:n], nil
+		}
+	}
+}
+
+// takeBuffered is Next for a packet that was read completely, and reports whether there is one.
+func (p *pcap) takeBuffered(r *Record) bool {
 	b := p.in.buffered()
 	if len(b) < pcapHeaderSize {
 		return false
 	}
-	first, second := le.Uint32(b[8:]), le.Uint32(b[12:])
-	if p.swapped {
-		first, second = bits.ReverseBytes32(first), bits.ReverseBytes32(second)
+	captured := p.readHeader(r, b)
+	n := pcapHeaderSize + int(captured)
+	if captured > maxPacket || n > len(b) {
+		return false
 	}
-	captured, _ := p.lengths(first, second)
-	return captured <= maxPacket && pcapHeaderSize+int(captured) <= len(b)
+	r.Data = b[pcapHeaderSize:n:n]
+	p.in.Discard(n)
+	p.records++
+	p.start = p.at
+	p.at += int64(n)
+	if r.Link == erf {
+		r.unwrap()
+	}
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -86,9 +87,20 @@ func (p *pcapng) Next(r *Record) error {
 	}
 }
 
-// Buffered reports whether Next can return a packet without reading: the next block is that of a packet, and was read
-// completely. After another block Next would go on to one that may not be.
-func (p *pcapng) Buffered() bool {
+// AppendBuffered appends packets that Next can return without reading: as long as the next block is that of a packet,
+// and was read completely. After another block Next would go on to one that may not be.
+func (p *pcapng) AppendBuffered(all []Record) ([]Record, error) {
+	for p.isBuffered() {
+		n := len(all)
+		all = slices.Grow(all, 1)[:n+1]
+		if err := p.Next(&all[n]); err != nil {
+			return all[:n], err
+		}
+	}
+	return all, nil
+}
+
+func (p *pcapng) isBuffered() bool {
 	b := p.in.buffered()
 	if len(b) < 8 || p.order == nil || uint64(p.order.Uint32(b[4:])) > uint64(len(b)) {
 		return false

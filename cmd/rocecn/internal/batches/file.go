@@ -78,14 +78,17 @@ func (q *fileReader[T]) useBatches() error {
 		default:
 		}
 		next := &q.prepared[q.used.Load()%maxPrepared]
-		b := next.Load()
-		if b == nil {
-			if b = q.tryFindBatch(own); b != nil {
-				prepare(b)
-				q.prepared[b.number%maxPrepared].Store(b)
-				continue
+		var b, found *Batch[T]
+		q.wait(func() bool {
+			if b = next.Load(); b == nil {
+				found = q.tryFindBatch(own)
 			}
-			q.wait(func() bool { b = next.Load(); return b != nil }) // another goroutine prepares it
+			return b != nil || found != nil
+		})
+		if found != nil {
+			prepare(found)
+			q.prepared[found.number%maxPrepared].Store(found)
+			continue
 		}
 		next.Store(nil)
 		q.used.Add(1)

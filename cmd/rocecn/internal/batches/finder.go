@@ -3,7 +3,6 @@ package batches
 import (
 	"bytes"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -112,17 +111,10 @@ type finder[T any] struct {
 func (f *finder[T]) findBatch() *Batch[T] {
 	for len(f.found) == 0 && !f.ended {
 		f.findPacket()
-		for b := f.batch; b != nil; b = f.batch {
-			if !f.in.Buffered() {
-				f.passBatch()
-				break
-			}
-			n := len(b.Records) // in place, as a copy of a new record would wait until its fields are written
-			b.Records = slices.Grow(b.Records, 1)[:n+1]
-			if b.err = f.in.Next(&b.Records[n]); b.err != nil {
-				b.Records, f.ended = b.Records[:n], true
-				f.passBatch()
-			}
+		if b := f.batch; b != nil {
+			b.Records, b.err = f.in.AppendBuffered(b.Records)
+			f.ended = b.err != nil
+			f.passBatch()
 		}
 	}
 	if len(f.found) == 0 {

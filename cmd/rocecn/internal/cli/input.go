@@ -137,10 +137,16 @@ func (in *Input) Next(r *capture.Record) error {
 	return err
 }
 
-// Buffered reports whether Next can return a packet without reading from the file.
-func (in *Input) Buffered() bool {
-	b, ok := in.packets.(interface{ Buffered() bool })
-	return ok && b.Buffered()
+// AppendBuffered appends the packets that Next can return without reading from the file. It is faster than Next for
+// each of them.
+func (in *Input) AppendBuffered(all []capture.Record) ([]capture.Record, error) {
+	type buffered interface {
+		AppendBuffered(all []capture.Record) ([]capture.Record, error)
+	}
+	if b, ok := in.packets.(buffered); ok {
+		return b.AppendBuffered(all)
+	}
+	return all, nil
 }
 
 // Compressed reports whether the capture is compressed, so that reading it takes long.

@@ -101,18 +101,21 @@ func (r *reader) useBatch(b *batches.Batch[decoded]) error {
 func decodeBatch(b *batches.Batch[decoded], d *flows.Decoder, samples bool) {
 	out := &b.Result
 	out.packets = slices.Grow(out.packets[:0], len(b.Records))[:len(b.Records)]
-	out.datagrams, out.latest, out.unknown = out.datagrams[:0], time.Time{}, false
+	out.datagrams, out.unknown = out.datagrams[:0], false
 	clear(out.packets) // gets the memory from the cache of the CPU that used it
 	var f rocev2.Frame
+	var o rocev2.DecodeOptions
+	var latest time.Time
 	for i := range b.Records {
 		r := &b.Records[i]
-		if r.Time.After(out.latest) {
-			out.latest = r.Time
+		if r.Time.After(latest) {
+			latest = r.Time
 		}
-		if !r.Supported() {
-			out.unknown = true // decoding its packets fails
+		if i == 0 || r.Link != b.Records[i-1].Link {
+			o = b.Input.Options(r)
+			out.unknown = out.unknown || !r.Supported() // decoding its packets fails
 		}
-		o := b.Input.Options(r)
+		o.AllowTruncated = r.Truncated()
 		if d.Decode(&out.packets[i], r.Data, o) || !samples {
 			continue
 		}
@@ -121,4 +124,5 @@ func decodeBatch(b *batches.Batch[decoded], d *flows.Decoder, samples bool) {
 			out.datagrams = append(out.datagrams, datagram{i, u.Data, u.Src})
 		}
 	}
+	out.latest = latest
 }
