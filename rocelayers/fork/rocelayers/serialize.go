@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
@@ -189,14 +190,10 @@ func (c *carriage) putChecksums(ip []byte) error {
 			return nil
 		}
 	}
-	d.Checksum = 0xFFFF // to be computed
-	out, err := d.AppendBinary(nil)
-	if err != nil {
-		return err
-	}
-	at := len(out) - len(d.Data) - 2 // the end of the UDP header
-	copy(ip[at:], out[at:at+2])
-	c.udp.Checksum = binary.BigEndian.Uint16(out[at:])
+	at := len(ip) - len(d.Data) - wire.UDPSize
+	clear(ip[at+6 : at+wire.UDPSize])
+	ipudp.PutChecksum(ip, at)
+	c.udp.Checksum = binary.BigEndian.Uint16(ip[at+6:])
 	return nil
 }
 
