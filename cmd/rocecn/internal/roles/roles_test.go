@@ -270,6 +270,24 @@ func TestOtherPairs(t *testing.T) {
 	require.Equal(t, before, known(again))
 }
 
+// Packets from which nothing can be learned because the table of pairs is full are counted.
+func TestFullTableOfPairs(t *testing.T) {
+	p := newPairs(nil, true, 2, qpmap.Config{MaxPairs: 2})
+	for _, qp := range []uint32{18, 19} {
+		p.addGiven(rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: qp}, 2*qp)
+	}
+	require.NoError(t, p.applyGiven(func() error { return nil }))
+	require.Equal(t, Sizes{Pairs: 2}, p.sizes())
+	var datagram rocev2.Packet
+	require.NoError(t, datagram.DecodeIP(packet(t, func(p *rocev2.Packet) {
+		p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 99
+	})))
+	for n := range uint64(3) {
+		p.Observe(&datagram, 0, noon)
+		require.Equal(t, Sizes{Pairs: 2, Unlearned: n + 1}, p.sizes())
+	}
+}
+
 // Pairs that are idle are forgotten, once a minute; those that are given stay.
 func TestIdlePairs(t *testing.T) {
 	r, err := configured(t, "receiver", nil, `{"enabled": true, "learn": true, "self": ["2001:db8:2::b"], "qps": [

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
 )
 
 // The status as text has everything that an operator asks for, in 80 columns.
@@ -142,6 +143,38 @@ func TestStatus(t *testing.T) {
 	require.Contains(t, stderr, "want an address and a port")
 	status, _, _ = run("a", "b")
 	require.Equal(t, 2, status)
+}
+
+// fullRole is a role of which the tables for queue pairs were full.
+type fullRole struct{ node.Role }
+
+func (fullRole) Sizes() roles.Sizes { return roles.Sizes{Pairs: 262144, Unlearned: 1168} }
+
+// Status, metrics and log say that queue pairs could not be learned because the tables were full.
+func TestFullTablesOfPairs(t *testing.T) {
+	s, a, output := logging(t, "")
+	for _, row := range []struct {
+		name string
+		role node.Role
+		want bool
+	}{{"with space", a.Role, false}, {"full", fullRole{a.Role}, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			a.Role = row.role
+			a.updateSizes(time.Now())
+			contain := require.NotContains
+			if row.want {
+				contain = require.Contains
+			}
+			status := s.buildStatus()
+			contain(t, string(wiretest.Must(json.Marshal(status))(t)), `"unlearned":1168`)
+			contain(t, formatStatus(status, "[::1]:9479", time.Now()),
+				"\n  queue pairs may be missing: the tables were full for 1,168 packets\n")
+			contain(t, string(s.formatMetrics()), "\nrocecn_role_unlearned_total{role=\"switch\"} 1168\n")
+			output.Reset()
+			s.logStatus()
+			contain(t, output.String(), `"unlearned":1168`)
+		})
+	}
 }
 
 // A flow that both the kernel and the agent decided about is listed and counted once, also if it is not among the
