@@ -193,7 +193,15 @@ type notifier struct {
 
 // evidenceOf returns the evidence of a flow, or nil if none is kept or no data was captured.
 func (t *Table) evidenceOf(f *flow) *evidence {
-	if f.evidence == 0 && (!t.config.Evidence || !f.hasData()) {
+	if !t.config.Evidence { // short enough to be inlined
+		return nil
+	}
+	return t.addEvidence(f)
+}
+
+// addEvidence returns the evidence of a flow, adding it if the flow has data.
+func (t *Table) addEvidence(f *flow) *evidence {
+	if f.evidence == 0 && !f.hasData() {
 		return nil
 	}
 	return t.evidences.allocate(&f.evidence)

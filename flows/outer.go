@@ -61,9 +61,6 @@ func (d *Decoder) readOuter(p *Packet) {
 
 // countOuter counts the headers around a request or response.
 func (t *Table) countOuter(f *flow, p *Packet) {
-	if !p.outer.set {
-		return
-	}
 	o, h := t.outers.allocate(&f.outer), &p.outer
 	o.Packets++
 	o.ECN[h.trafficClass&3]++

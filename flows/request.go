@@ -15,7 +15,9 @@ func (t *Table) observeRequest(p *Packet, frame uint64, at int64) {
 	}
 	previous := f.last
 	f.countRequest(p, at)
-	t.countOuter(f, p)
+	if p.outer.set {
+		t.countOuter(f, p)
+	}
 	if r := t.responses.lookUp(f.responses); r != nil {
 		r.peak.addOctets(at-r.start, p.ipOctets)
 	}
@@ -147,6 +149,14 @@ func (t *Table) recordSequenced(s *stream, p *Packet, frame uint64, at, previous
 
 // historyOf returns the history of a flow, adding it if needed.
 func (t *Table) historyOf(f *flow) *history {
+	if f.history != 0 && !f.opening.set { // short enough to be inlined
+		return t.histories.lookUp(f.history)
+	}
+	return t.addHistory(f)
+}
+
+// addHistory adds the history of a flow if needed, and moves its first request there.
+func (t *Table) addHistory(f *flow) *history {
 	h := t.histories.allocate(&f.history)
 	if f.opening.set {
 		t.addToHistory(h, &f.opening)

@@ -110,7 +110,9 @@ func (t *Table) recordResponse(s *stream, p *Packet, frame uint64, at int64) {
 		}
 	}
 	r.countPacket(p, at)
-	t.countOuter(f, p)
+	if p.outer.set {
+		t.countOuter(f, p)
+	}
 	f.countMark(p, at)
 	if p.nHops > 0 {
 		f.queue.raise(p.queue)

@@ -403,8 +403,16 @@ func (q *queues) mergeBins(bins int) {
 
 // seriesOf returns the series of a flow, or nil if none is kept or no data was captured.
 func (t *Table) seriesOf(f *flow) *series {
+	if !t.config.Series { // short enough to be inlined
+		return nil
+	}
+	return t.addSeries(f)
+}
+
+// addSeries returns the series of a flow, adding it if the flow has data.
+func (t *Table) addSeries(f *flow) *series {
 	if f.series == 0 {
-		if !t.config.Series || !f.hasData() {
+		if !f.hasData() {
 			return nil
 		}
 		first := f.first

@@ -25,20 +25,35 @@ func (t *Table) Snapshot() *Snapshot {
 		t.pairSampled(n)
 	}
 	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.Stats(), Capture: t.reportCapture()}
-	n := 0
+	s.Flows = t.reportFlows()
 	for id := range t.streams.All() {
-		if t.streams.Value(id).flow.hasData() {
-			n++
-		}
+		s.Unpaired = t.appendUnpaired(s.Unpaired, t.streams.Value(id))
 	}
-	s.Flows = make([]Flow, 0, n)
-	for id := range t.streams.All() {
-		t.reportTo(s, t.streams.Value(id))
-	}
-	s.sortByKey()
+	s.sortUnpaired()
 	s.countSharedPorts()
 	t.capture.clock.restoreTimes(s)
 	return s
+}
+
+// reportFlows returns the reports of all flows with data, in the order of their keys. It sorts keys instead of reports,
+// which are large.
+func (t *Table) reportFlows() []Flow {
+	type row struct {
+		key rocev2.FlowKey
+		id  uint32
+	}
+	rows := make([]row, 0, t.flows.countUsed())
+	for id := range t.streams.All() {
+		if t.streams.Value(id).flow.hasData() {
+			rows = append(rows, row{t.streams.Key(id).FlowKey(), id})
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return a.key.Compare(b.key) })
+	all := make([]Flow, len(rows))
+	for i := range rows {
+		all[i] = t.reportFlow(t.streams.Value(rows[i].id))
+	}
+	return all
 }
 
 // reportTo appends the reports of a stream to a snapshot.
@@ -53,6 +68,11 @@ func (t *Table) reportTo(s *Snapshot, of *stream) {
 // equal keys.
 func (s *Snapshot) sortByKey() {
 	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
+	s.sortUnpaired()
+}
+
+// sortUnpaired sorts unmatched answers by their keys, and merges those with equal keys.
+func (s *Snapshot) sortUnpaired() {
 	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int {
 		if c := a.FlowKey.Compare(b.FlowKey); c != 0 || a.WithQP == b.WithQP {
 			return c

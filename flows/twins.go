@@ -16,7 +16,7 @@ type twins struct {
 	decided bool
 	on      bool
 	slots   []twin // by hash, while undecided or on
-	waiting []waitingPacket
+	waiting pool[waitingPacket]
 	latest  int64 // of the waiting packets
 
 	found  uint64 // packets that can be compared
@@ -27,9 +27,9 @@ type twins struct {
 type twin struct {
 	hash    uint64
 	at      int64
-	index   int32 // in twins.waiting
-	class   uint8 // traffic class
-	marked  bool  // see Packet.isMarked
+	index   uint32 // id in twins.waiting
+	class   uint8  // traffic class
+	marked  bool   // see Packet.isMarked
 	matched bool
 }
 
@@ -72,11 +72,11 @@ func (p *Packet) hashTwin() uint64 {
 func (t *Table) observeTwins(p *Packet, frame uint64, at int64) {
 	w := &t.capture.twins
 	switch {
-	case !w.decided && len(w.waiting) == 0 && p.hashTwin() == 0:
+	case !w.decided && w.waiting.n == 0 && p.hashTwin() == 0:
 		t.observePacket(p, frame, at) // before any packet that can be compared
 	case !w.decided:
 		w.wait(p, frame, at)
-		if n := len(w.waiting); n >= undecidedStep && n&(n-1) == 0 {
+		if n := w.waiting.n; n >= undecidedStep && n&(n-1) == 0 {
 			t.processTwins(false)
 		}
 	case !w.on || !t.isCopy(p, frame, at):
@@ -90,18 +90,20 @@ func (w *twins) wait(p *Packet, frame uint64, at int64) {
 		w.slots = make([]twin, twinSlots)
 	}
 	w.latest = max(w.latest, at)
-	h := p.hashTwin()
-	w.waiting = append(w.waiting, waitingPacket{Packet: *p, frame: frame, at: at, twin: h})
+	var id uint32
+	kept := w.waiting.allocate(&id)
+	kept.Packet, kept.frame, kept.at, kept.twin = *p, frame, at, p.hashTwin()
+	h := kept.twin
 	if h == 0 {
 		return
 	}
 	one := w.find(h, at)
-	if one.isTwin(h, at) && int(one.index) < len(w.waiting) {
+	if one.isTwin(h, at) && one.index < id {
 		one.matched = true
-		w.waiting[one.index].twinned, w.waiting[len(w.waiting)-1].twinned = true, true
+		w.waiting.lookUp(one.index).twinned, kept.twinned = true, true
 		return
 	}
-	*one = twin{hash: h, at: at, index: int32(len(w.waiting) - 1)}
+	*one = twin{hash: h, at: at, index: id}
 }
 
 // find returns the slot of the packet of which one with this hash is a copy, or the slot for a new
@@ -131,13 +133,14 @@ func (one *twin) isTwin(h uint64, at int64) bool {
 // packets. At the end no more packets are expected at first.
 func (t *Table) processTwins(end bool) {
 	w := &t.capture.twins
-	if w.decided || len(w.waiting) == 0 {
+	waiting := w.waiting
+	if w.decided || waiting.n == 0 {
 		return
 	}
-	end = end || len(w.waiting) >= maxUndecided
+	end = end || waiting.n >= maxUndecided
 	var compared, twinned int // packets of which a copy would have come
-	for i := range w.waiting {
-		if p := &w.waiting[i]; p.twin != 0 && (end || p.twinned || w.latest-p.at > twinDistance) {
+	for i := range waiting.n {
+		if p := waiting.lookUp(i + 1); p.twin != 0 && (end || p.twinned || w.latest-p.at > twinDistance) {
 			compared++
 			if p.twinned {
 				twinned++
@@ -151,18 +154,13 @@ func (t *Table) processTwins(end bool) {
 	default:
 		return
 	}
-	waiting := w.waiting
-	w.waiting = w.waiting[:0]
-	clear(w.slots)
-	if w.decided {
-		w.waiting = nil
-		if !w.on {
-			w.slots = nil
-		}
+	w.waiting = pool[waitingPacket]{}
+	if clear(w.slots); w.decided && !w.on {
+		w.slots = nil
 	}
 	t.capture.setPath()
-	for i := range waiting {
-		if p := &waiting[i]; !w.on || !t.isCopy(&p.Packet, p.frame, p.at) {
+	for i := range waiting.n {
+		if p := waiting.lookUp(i + 1); !w.on || !t.isCopy(&p.Packet, p.frame, p.at) {
 			t.observePacket(&p.Packet, p.frame, p.at)
 		}
 	}

@@ -241,9 +241,15 @@ const minRate, maxRate = 1e6, 1e15 // bits a second
 // memory of the process unused.
 func collectAfter(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
+		if debug.SetGCPercent(percent); reserve == nil {
+			reserve = make([]byte, 64<<20)
+		}
 	}
 }
+
+// reserve is memory that is never used, so that it takes no physical memory. The garbage collector counts it: it runs
+// when 64 MB and the memory in use have grown, and not many times while the first tables grow.
+var reserve []byte
 
 // The growth while packets are counted, which costs about 1 % of the time, and while a page is made of all flows.
 const (
