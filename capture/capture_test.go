@@ -633,7 +633,8 @@ func (c *countedReader) Read(b []byte) (int, error) {
 	return c.from.Read(b[:min(len(b), 1000)])
 }
 
-// AppendBuffered returns packets without reading, whichever blocks are before and after them. Next continues after them.
+// AppendBuffered returns packets without reading, whichever blocks are before and after them. Next continues after
+// them.
 func TestAppendBuffered(t *testing.T) {
 	statistics := []byte{5, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0}
 	description := []byte{1, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0}
