@@ -3,7 +3,6 @@ package filter
 import (
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,8 +44,6 @@ func TestSocketRunsProgram(t *testing.T) {
 		}
 	}
 }
-
-func init() { runtime.LockOSThread() } // wiretest.Namespace
 
 // TestLinuxTakesExpression has tcpdump compile the expressions for an interface. Linux must accept the programs, since
 // tcpdump would otherwise filter in user space and lose packets. They must select the same packets as our programs.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +23,6 @@ import (
 
 // The main thread does not end, and with it would not a namespace: keep tests
 // off it.
-func init() { runtime.LockOSThread() }
-
 const (
 	packet   = " 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000"
 	macs     = "020000000001 020000000002"
@@ -46,16 +43,6 @@ func index(t *testing.T, device string) int {
 	t.Helper()
 	i := wiretest.Must(net.InterfaceByName(device))(t)
 	return i.Index
-}
-
-// cable is a namespace with a pair of devices, near and far, and a socket at near.
-func cable(t *testing.T) *wiretest.Socket {
-	t.Helper()
-	wiretest.Namespace(t, `link add near type veth peer name far
-		link set near up
-		link set far up
-		link set lo up`)
-	return wiretest.NewSocket(t, index(t, "near"))
 }
 
 // eachBlockMode runs a test with and without blocks.
@@ -104,7 +91,7 @@ func takePackets(t *testing.T, p *Poll, n int) (packets []Packet) {
 // passes the outer tag in metadata. A capture on any interface has each frame twice, on its way out and on its way in.
 func TestFrames(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		far, _ := poll(t, open(t, PacketConfig{Interface: "far", Blocks: blocks}))
 		every, _ := poll(t, open(t, PacketConfig{Interface: "any", Blocks: blocks}))
 		before := time.Now().Add(-time.Minute)
@@ -135,7 +122,7 @@ func TestFrames(t *testing.T) {
 // several.
 func TestEnd(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		// Linux passes a frame to the sockets of a device one after the other, in reverse order of opening: every
 		// packet of the witness has already reached the other socket.
 		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
@@ -165,7 +152,7 @@ func TestEnd(t *testing.T) {
 
 // Packets that another goroutine is about to count, in Lost, are not taken for the end.
 func TestEndMeanwhileCounted(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
 	in := open(t, PacketConfig{Interface: "far", Blocks: true}).(*packetSource)
 	const sent = 5
@@ -197,7 +184,7 @@ func readAll(t *testing.T, in Source) (n int) {
 // A packet of the loopback device comes by twice: by default it is shown once.
 func TestDirection(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		lo := wiretest.NewSocket(t, index(t, "lo"))
 		atLo, _ := poll(t, open(t, PacketConfig{Interface: "lo"})) // opened first, so that they get a frame last
 		atFar, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
@@ -252,7 +239,7 @@ func tunnel(t *testing.T, name string) *os.File {
 // The kernel runs the filter, of the right link layer, and cuts.
 func TestFilterAndSnap(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		near := cable(t)
+		near := wiretest.Cable(t)
 		bare := tunnel(t, "bare")
 		frame := wiretest.Capture(t, "messages.pcap")[0].Data
 		roce := &filter.Capture{Selection: filter.RoCEv2}
@@ -284,7 +271,7 @@ func TestFilterAndSnap(t *testing.T) {
 // packets read and lost add up to the packets sent.
 func TestLost(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		in := open(t, PacketConfig{Interface: "near", Blocks: blocks}) // sent frames are counted here immediately
 		p, stop := poll(t, in)
 		frame := append(wiretest.Hex(t, untagged), make([]byte, 1400)...)
@@ -306,7 +293,7 @@ func TestLost(t *testing.T) {
 // An interface that was deleted stays away.
 func TestAway(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
 		p, _ := poll(t, in)
 		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
@@ -333,7 +320,7 @@ func TestAway(t *testing.T) {
 // Run goes on when the interface has gone down and come up again, and ticks meanwhile.
 func TestRunSurvivesFlap(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
 		frame := wiretest.Hex(t, untagged)
 		ctx, stop := context.WithCancel(t.Context())
@@ -434,7 +421,7 @@ func TestPacketMeta(t *testing.T) {
 // Reading allocates nothing.
 func TestReadAllocatesNothing(t *testing.T) {
 	eachBlockMode(t, func(t *testing.T, blocks bool) {
-		socket := cable(t)
+		socket := wiretest.Cable(t)
 		in := open(t, PacketConfig{Interface: "near", Blocks: blocks})
 		p, _ := poll(t, in)
 		frame := wiretest.Hex(t, tagged)

@@ -12,7 +12,7 @@ import (
 // While a source is open, its interface takes packets to all MAC addresses, and no others before and after. A card
 // drops packets to other addresses, which veth devices do not, so the flags of the interface are looked at.
 func TestPromiscuous(t *testing.T) {
-	cable(t)
+	wiretest.Cable(t)
 	isPromiscuous := func() bool {
 		out, err := exec.Command("ip", "-details", "link", "show", "far").Output()
 		require.NoError(t, err)

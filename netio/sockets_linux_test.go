@@ -34,17 +34,6 @@ func pair(t *testing.T) (a, b *wiretest.Host) {
 	return a, b
 }
 
-// on opens something in a host's namespace.
-func on[T io.Closer](t *testing.T, h *wiretest.Host, f func() (T, error)) (opened T) {
-	t.Helper()
-	h.Do(t, func() (err error) {
-		opened, err = f()
-		return err
-	})
-	t.Cleanup(func() { opened.Close() })
-	return opened
-}
-
 // datagram returns an IP packet with a UDP datagram from an address that no host has.
 func datagram(t *testing.T, to string, port uint16, class, hops uint8, data string) []byte {
 	t.Helper()
@@ -81,13 +70,13 @@ func icmpv6(kind uint8) []byte {
 // addresses, ports, DSCP, ECN, hop limit, checksum and data.
 func TestSockets(t *testing.T) {
 	a, b := pair(t)
-	both := on(t, b, func() (SocketSource, error) { return ListenUDP(":0") })
-	four := on(t, b, func() (SocketSource, error) { return ListenUDP("192.0.2.2:0") })
-	six := on(t, b, func() (SocketSource, error) { return ListenUDP("[2001:db8:1::b]:0") })
-	icmp := on(t, b, func() (SocketSource, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
-	all := on(t, b, func() (SocketSource, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
+	both := wiretest.Open(t, b, ListenUDP, ":0")
+	four := wiretest.Open(t, b, ListenUDP, "192.0.2.2:0")
+	six := wiretest.Open(t, b, ListenUDP, "[2001:db8:1::b]:0")
+	icmp := wiretest.On(t, b, func() (SocketSource, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
+	all := wiretest.On(t, b, func() (SocketSource, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
 	require.Equal(t, "192.0.2.2", four.Local().Addr().String())
-	raw := on(t, a, func() (Sink, error) { return OpenRaw("") })
+	raw := wiretest.Open(t, a, OpenRaw, "")
 	p, stop := poll(t, both, four, six, icmp, all)
 
 	sent := [][][]byte{
@@ -235,7 +224,8 @@ func TestICMPv6Zone(t *testing.T) {
 	})
 	for _, zone := range []string{"two", number} {
 		at := local.WithZone(zone)
-		require.Equal(t, at, on(t, b, func() (SocketSource, error) { return ListenICMPv6(at, 4) }).Local().Addr())
+		s := wiretest.On(t, b, func() (SocketSource, error) { return ListenICMPv6(at, 4) })
+		require.Equal(t, at, s.Local().Addr())
 	}
 	require.ErrorIs(t, b.Try(func() error {
 		_, err := ListenICMPv6(local.WithZone("nowhere"))
@@ -247,10 +237,10 @@ func TestICMPv6Zone(t *testing.T) {
 // keep others back.
 func TestRaw(t *testing.T) {
 	a, b := pair(t)
-	one := on(t, b, func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "one"}) })
-	two := on(t, b, func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "two"}) })
-	routed := on(t, a, func() (Sink, error) { return OpenRaw("") })
-	bound := on(t, a, func() (Sink, error) { return OpenRaw("two") })
+	one := wiretest.Open(t, b, OpenPackets, PacketConfig{Interface: "one"})
+	two := wiretest.Open(t, b, OpenPackets, PacketConfig{Interface: "two"})
+	routed := wiretest.Open(t, a, OpenRaw, "")
+	bound := wiretest.Open(t, a, OpenRaw, "two")
 	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
 	nowhere4, nowhere6 := datagram(t, "198.51.100.1", 9, 1, 64, ""), datagram(t, "2001:db8:2::1", 9, 1, 64, "")
 	long := append(append([]byte(nil), four...), make([]byte, maxMemory)...)
@@ -306,12 +296,11 @@ func TestRaw(t *testing.T) {
 func TestQueueFull(t *testing.T) {
 	wiretest.Tool(t, "tc")
 	a, b := pair(t)
-	in := on(t, b,
-		func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
+	in := wiretest.Open(t, b, OpenPackets, PacketConfig{Interface: "two", Filter: port9{}})
 	a.Run(t, "", "tc", "qdisc", "add", "dev", "two", "root", "tbf", "rate", "8bit", "burst", "2000", "limit", "5000")
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
-	raw := on(t, a, func() (Sink, error) { return OpenRaw("two") })
-	port := on(t, a, func() (Sink, error) { return OpenPort("two", mac) })
+	raw := wiretest.Open(t, a, OpenRaw, "two")
+	port := wiretest.On(t, a, func() (Sink, error) { return OpenPort("two", mac) })
 	unsent := map[string]int{}
 	raw.(UnsentReporter).OnUnsent(func(packet []byte, err error) {
 		unsent["raw "+string(packet[0]>>4+'0')+" "+err.Error()]++
@@ -335,11 +324,10 @@ func TestQueueFull(t *testing.T) {
 // A port sink sends to the given neighbour, or complete frames, regardless of the routes.
 func TestPort(t *testing.T) {
 	a, b := pair(t)
-	two := on(t, b,
-		func() (InterfaceSource, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
+	two := wiretest.Open(t, b, OpenPackets, PacketConfig{Interface: "two", Filter: port9{}})
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
-	packets := on(t, a, func() (Sink, error) { return OpenPort("two", mac) })
-	frames := on(t, a, func() (Sink, error) { return OpenPort("two", nil) })
+	packets := wiretest.On(t, a, func() (Sink, error) { return OpenPort("two", mac) })
+	frames := wiretest.On(t, a, func() (Sink, error) { return OpenPort("two", nil) })
 	p, _ := poll(t, two)
 	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
 	for i, packet := range [][]byte{four, six} {
@@ -522,9 +510,7 @@ func (port9) Program(rocev2.LinkType) ([]bpf.RawInstruction, error) {
 // well, in their order.
 func TestRawSources(t *testing.T) {
 	a, b := pair(t)
-	in := on(t, b, func() (InterfaceSource, error) {
-		return OpenPackets(PacketConfig{Interface: "one", Direction: In})
-	})
+	in := wiretest.Open(t, b, OpenPackets, PacketConfig{Interface: "one", Direction: In})
 	from := func(source string) []byte {
 		packet, src := datagram(t, "2001:db8:1::b", 9, 1, 64, "six"), netip.MustParseAddr(source).As16()
 		copy(packet[8:], src[:])
@@ -540,7 +526,7 @@ func TestRawSources(t *testing.T) {
 		{"two sources", []string{one, one, two, one, two}, unbound}, {"link-local", []string{linkLocal, one}, unbound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out := on(t, a, func() (Sink, error) { return OpenRaw("") })
+			out := wiretest.Open(t, a, OpenRaw, "")
 			for range 2 {
 				for _, source := range c.sources {
 					require.NoError(t, out.Send(from(source)))
@@ -569,7 +555,7 @@ func TestRawSources(t *testing.T) {
 	// Routes of the source: only packets of this one have a route to another network.
 	a.Run(t, "", "ip", "-6", "route", "add", "2001:db8:9::/64", "via", "2001:db8:1::b", "dev", "one", "table", "99")
 	a.Run(t, "", "ip", "-6", "rule", "add", "from", one, "lookup", "99")
-	out := on(t, a, func() (Sink, error) { return OpenRaw("") })
+	out := wiretest.Open(t, a, OpenRaw, "")
 	packet := datagram(t, "2001:db8:9::1", 9, 1, 64, "six")
 	require.NoError(t, out.Send(packet))
 	require.NoError(t, out.Flush())

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,19 +24,6 @@ import (
 
 // The main thread does not end, and with it would not a namespace: keep tests
 // off it.
-func init() { runtime.LockOSThread() }
-
-// cable is a namespace with a pair of devices, near and far, and a socket at
-// the near one.
-func cable(t *testing.T) *wiretest.Socket {
-	t.Helper()
-	wiretest.Namespace(t, `link add near type veth peer name far
-		link set near up
-		link set far up`)
-	near := wiretest.Must(net.InterfaceByName("near"))(t)
-	return wiretest.NewSocket(t, near.Index)
-}
-
 // liveFrames are frames of every kind, plain, tagged, and in a mirror.
 func liveFrames(t *testing.T) (frames [][]byte) {
 	for _, p := range wiretest.Capture(t, "messages.pcap") {
@@ -76,7 +62,7 @@ func lines(t *testing.T, file string) (all []string) {
 // inspect -i prints the frames on a cable, one by one, exactly as inspect prints them from a capture file. An
 // interrupt ends it with the summary.
 func TestLiveInspect(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	frames := liveFrames(t)
 	stacked := slices.Concat(frames[0][:12], wiretest.Hex(t, "88a80009 81006007"), frames[0][12:])
 	frames = append(frames, stacked)
@@ -109,7 +95,7 @@ func TestLiveInspect(t *testing.T) {
 
 // pairs -i finds the same pairs on a cable as pairs finds in the capture.
 func TestLivePairs(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	witness := wiretest.Must(netio.OpenPackets(netio.PacketConfig{Interface: "far"}))(t)
 	defer witness.Close()
 	all := wiretest.Must(netio.NewPoll(t.Context(), witness))(t)
@@ -143,7 +129,7 @@ func TestLivePairs(t *testing.T) {
 
 // -listen serves the metrics of the packets received so far, and an interrupt ends it.
 func TestLiveListen(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput()
 	require.NoError(t, err, string(out))
 	p := tool(t, "flows", "-json", "-i", "far", "-listen", "127.0.0.1:0")
@@ -211,7 +197,7 @@ func TestTcpdumpAny(t *testing.T) {
 	tcpdump := wiretest.Tool(t, "tcpdump")
 	for _, link := range []string{"LINUX_SLL", "LINUX_SLL2"} {
 		t.Run(link, func(t *testing.T) {
-			socket := cable(t)
+			socket := wiretest.Cable(t)
 			frames := liveFrames(t)
 			beacon := wiretest.Hex(t, "ffffffffffff 020000000002 88b5 00")
 			isBeacon := func(record []byte) bool { return len(record) <= len(beacon)+6 } // 15 octets, 17 or 21 cooked
@@ -258,7 +244,7 @@ func TestTcpdumpAny(t *testing.T) {
 
 // Errors of an interface are printed in plain words, and the exit status is 1.
 func TestLiveErrors(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	p := tool(t, "inspect", "-i", "nowhere")
 	p.start(t)
 	require.Error(t, p.Wait())
@@ -323,7 +309,7 @@ func TestKernelTunnels(t *testing.T) {
 			"erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 2 erspan_dir ingress erspan_hwid 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cable(t)
+			wiretest.Cable(t)
 			far := wiretest.Must(net.InterfaceByName("far"))(t)
 			for _, command := range []string{
 				"addr add 192.0.2.1/24 dev near",

@@ -37,23 +37,10 @@ func TestLive(t *testing.T) {
 	wiretest.Await(t, "the proxy", func() bool { // the socket that it opens last but one
 		return strings.Contains(p.Run(t, "", "cat", "/proc/net/udp6"), fmt.Sprintf(":%04X ", proxymsg.Port))
 	})
-	var mirror netio.Sink
-	var out netio.Sink
-	var in netio.InterfaceSource
-	s.Do(t, func() (err error) {
-		if mirror, err = netio.OpenPort("s0", nil); err != nil {
-			return err
-		}
-		if out, err = netio.OpenRaw(""); err != nil {
-			return err
-		}
-		roce := &filter.Capture{Selection: filter.RoCEv2}
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "s0", Direction: netio.In, Filter: roce})
-		return err
-	})
-	defer mirror.Close()
-	defer out.Close()
-	defer in.Close()
+	mirror := wiretest.On(t, s, func() (netio.Sink, error) { return netio.OpenPort("s0", nil) })
+	out := wiretest.Open(t, s, netio.OpenRaw, "")
+	roce := &filter.Capture{Selection: filter.RoCEv2}
+	in := wiretest.Open(t, s, netio.OpenPackets, netio.PacketConfig{Interface: "s0", Direction: netio.In, Filter: roce})
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	var traffic [][]byte

@@ -18,22 +18,12 @@ func TestSend(t *testing.T) {
 	a, b := wiretest.NewHost(t, "a"), wiretest.NewHost(t, "b")
 	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"192.0.2.2/24", "2001:db8:1::b/64"}},
 		wiretest.End{Host: b, Device: "b0", Addresses: []string{"192.0.2.1/24", "2001:db8:1::a/64"}})
-	var in netio.InterfaceSource
-	b.Do(t, func() (err error) {
-		in, err = netio.OpenPackets(netio.PacketConfig{
-			Interface: "b0", Filter: &filter.Capture{Selection: filter.RoCEv2},
-		})
-		return err
+	in := wiretest.Open(t, b, netio.OpenPackets, netio.PacketConfig{
+		Interface: "b0", Filter: &filter.Capture{Selection: filter.RoCEv2},
 	})
-	defer in.Close()
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
-	var out netio.Sink
-	a.Do(t, func() (err error) {
-		out, err = netio.OpenRaw("")
-		return err
-	})
-	defer out.Close()
+	out := wiretest.Open(t, a, netio.OpenRaw, "")
 	for _, c := range []struct {
 		receiver, sender string
 		as               rocev2.Carriage

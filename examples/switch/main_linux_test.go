@@ -63,19 +63,9 @@ func TestSwitch(t *testing.T) {
 	}
 	wiretest.Await(t, "the agent", func() bool { return strings.Contains(metrics(), "rocecn_queue_octets 0\n") })
 
-	var in netio.InterfaceSource
-	var out netio.Sink
-	a.Do(t, func() (err error) {
-		roce := &filter.Capture{Selection: filter.RoCEv2}
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
-		if err != nil {
-			return err
-		}
-		out, err = netio.OpenRaw("")
-		return err
-	})
-	defer in.Close()
-	defer out.Close()
+	roce := &filter.Capture{Selection: filter.RoCEv2}
+	in := wiretest.Open(t, a, netio.OpenPackets, netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
+	out := wiretest.Open(t, a, netio.OpenRaw, "")
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
 	defer poll.Close()
 	data := rocev2.Packet{Payload: make([]byte, 1024)}

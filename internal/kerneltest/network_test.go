@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,9 +25,6 @@ import (
 
 // packetTimeout is the time limit for a packet that must arrive.
 const packetTimeout = 30 * time.Second
-
-// A host's thread ends, which the main thread cannot: keep tests off it.
-func init() { runtime.LockOSThread() }
 
 // TestMain runs the tests on one CPU. Linux delivers a frame to the other end of a cable on the sending CPU, so
 // frames of two CPUs may arrive in any order. (The kernel's own frames may leave on any CPU, and take frames that
@@ -45,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		cpus.Zero()
 		cpus.Set(first)
-		// For this thread, on which the init function above keeps TestMain; exec keeps the setting.
+		// For this thread, on which wiretest keeps TestMain; exec keeps the setting.
 		if err := unix.SchedSetaffinity(0, &cpus); err != nil {
 			panic(err)
 		}
@@ -127,13 +123,9 @@ func (h *host) backlog(t *testing.T, device string) uint64 {
 // listen opens an ordinary UDP socket.
 func (h *host) listen(t *testing.T, addr netip.Addr, port uint16) *net.UDPConn {
 	t.Helper()
-	var c *net.UDPConn
-	h.Do(t, func() (err error) {
-		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, port)))
-		return err
+	return wiretest.On(t, h.Host, func() (*net.UDPConn, error) {
+		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, port)))
 	})
-	t.Cleanup(func() { c.Close() })
-	return c
 }
 
 // A tap sends and receives frames at a device of a host.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -37,6 +38,9 @@ func OwnNetwork(m *testing.M) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
+
+// The thread of a [Host] or of a test in a [Namespace] ends, which the main thread cannot: keep both off it.
+func init() { runtime.LockOSThread() }
 
 // A Host is a network namespace. It has neither name nor file and ends with its thread, together
 // with its devices and programs: nothing is left after the test, whether it passes or fails.
@@ -113,6 +117,31 @@ func (h *Host) Try(f func() error) error {
 }
 
 var errHostEnded = errors.New("the host has ended: a function that ran in it failed the test")
+
+// On opens something in the namespace of a host until the test ends.
+func On[T io.Closer](t testing.TB, h *Host, open func() (T, error)) (opened T) {
+	t.Helper()
+	h.Do(t, func() (err error) {
+		opened, err = open()
+		return err
+	})
+	t.Cleanup(func() { opened.Close() })
+	return opened
+}
+
+// Open is [On] with an argument for the function.
+func Open[T io.Closer, C any](t testing.TB, h *Host, open func(C) (T, error), c C) T {
+	t.Helper()
+	return On(t, h, func() (T, error) { return open(c) })
+}
+
+// AwaitLinks is [AwaitCarriers] for the namespaces of these hosts.
+func AwaitLinks(t testing.TB, hosts ...*Host) {
+	t.Helper()
+	for _, h := range hosts {
+		h.Do(t, func() error { AwaitCarriers(t); return nil })
+	}
+}
 
 // TryRun runs a program in the namespace and returns its output.
 func (h *Host) TryRun(stdin, program string, args ...string) (output string, err error) {

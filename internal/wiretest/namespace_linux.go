@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -12,9 +13,6 @@ import (
 // Namespace moves the test, and the programs that it starts, into a network namespace of its own,
 // in which only these commands of ip, one a line, have been run. It stays on its thread and ends
 // with it. If that is not possible, the test ends as [Missing] describes.
-//
-// The main thread does not end: a package with tests that call this keeps them off it by
-// runtime.LockOSThread in an init function.
 func Namespace(t testing.TB, commands string) {
 	t.Helper()
 	ip := Tool(t, "ip")
@@ -36,6 +34,21 @@ func Namespace(t testing.TB, commands string) {
 		t.Fatalf("ip: %v\n%s\n%s", err, commands, out)
 	}
 	AwaitCarriers(t)
+}
+
+// Cable moves the test into a namespace with a pair of devices, near and far, and returns a socket
+// at the near one.
+func Cable(t testing.TB) *Socket {
+	t.Helper()
+	Namespace(t, `link add near type veth peer name far
+		link set near up
+		link set far up
+		link set lo up`)
+	near, err := net.InterfaceByName("near")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSocket(t, near.Index)
 }
 
 // AwaitCarriers waits until Linux reports state UP for every veth device of the test's namespace on

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -36,8 +35,6 @@ func TestMain(m *testing.M) {
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	os.Exit(agent.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
-
-func init() { runtime.LockOSThread() } // hosts are threads other than the main thread
 
 // startAgent starts rocecn run on a host, and waits until it is ready.
 func startAgent(t *testing.T, h *wiretest.Host, config string) {
@@ -119,9 +116,7 @@ route add 2001:db8:f::/48 via 2001:db8:2::b
 route add 10.10.0.0/16 dev d0
 route add 10.15.0.0/16 dev d1
 `, "ip", "-batch", "-")
-	for _, h := range []*wiretest.Host{b.tester, b.device} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
+	wiretest.AwaitLinks(t, b.tester, b.device)
 	return b
 }
 
@@ -518,9 +513,7 @@ func TestSenderOnNetwork(t *testing.T) {
 	})
 	wiretest.Link(t, wiretest.End{Host: b.tester, Device: "t0"}, wiretest.End{Host: b.device, Device: "d0",
 		Addresses: []string{"2001:db8:c::1/64", "2001:db8:d::1/64"}})
-	for _, h := range []*wiretest.Host{b.tester, b.device} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
+	wiretest.AwaitLinks(t, b.tester, b.device)
 	m := newSenderModel(t, senderConfig)
 	m.(*hostModel).kernel = true
 	lateness := startSender(t, b.device, "d0", m)
@@ -552,15 +545,8 @@ const deviceTolerance = 25 * time.Millisecond
 // returns the longest time between two steps of the model since its previous call.
 func startSender(t *testing.T, h *wiretest.Host, name string, m model) (lateness func() time.Duration) {
 	t.Helper()
-	var in netio.Source
-	var sink netio.Sink
-	h.Do(t, func() (err error) {
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: name, Direction: netio.In})
-		if err == nil {
-			sink, err = netio.OpenPort(name, nil)
-		}
-		return err
-	})
+	in := wiretest.Open(t, h, netio.OpenPackets, netio.PacketConfig{Interface: name, Direction: netio.In})
+	sink := wiretest.On(t, h, func() (netio.Sink, error) { return netio.OpenPort(name, nil) })
 	ctx, cancel := context.WithCancel(t.Context())
 	poll := wiretest.Must(netio.NewPoll(ctx, in))(t)
 	done := make(chan bool)

@@ -28,9 +28,7 @@ func TestBridgeOnNetwork(t *testing.T) {
 		Addresses: []string{"2001:db8:c::1/64", "2001:db8:d::1/64", "10.13.0.1/24"}})
 	wiretest.Link(t, wiretest.End{Host: b.tester, Device: "t1"}, wiretest.End{Host: receiver, Device: "r0",
 		Addresses: []string{"2001:db8:d::2/64", "10.13.0.2/24"}})
-	for _, h := range []*wiretest.Host{b.tester, b.device, receiver} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
+	wiretest.AwaitLinks(t, b.tester, b.device, receiver)
 	m := newSenderModel(t, senderConfig)
 	m.(*hostModel).kernel = true
 	startSender(t, b.device, "d0", m)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,8 +19,6 @@ import (
 
 // The main thread does not end, and with it would not a namespace: keep tests
 // off it.
-func init() { runtime.LockOSThread() }
-
 // A notice is a buffer that says when something is in it.
 type notice struct {
 	bytes.Buffer

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,20 +23,7 @@ import (
 
 // The main thread does not end, and with it would not a namespace: keep tests
 // off it.
-func init() { runtime.LockOSThread() }
-
 func goOn(int64) error { return nil }
-
-// cable is a namespace with a pair of devices, and a socket at one of them.
-func cable(t *testing.T) (socket *wiretest.Socket) {
-	t.Helper()
-	wiretest.Namespace(t, `link add near type veth peer name far
-		link set near up
-		link set far up
-		link set lo up`)
-	near := wiretest.Must(net.InterfaceByName("near"))(t)
-	return wiretest.NewSocket(t, near.Index)
-}
 
 const (
 	packet   = " 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000"
@@ -73,7 +59,7 @@ func observeOutgoing(t *testing.T, device string) (saw func(octets, times int)) 
 // Frames sent at one end of the cable are captured at the other: octets, order, VLAN tags. The kernel passes the outer
 // tag outside the frame.
 func TestFrames(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	saw := observeOutgoing(t, "far")
 	ctx, interrupt := context.WithCancel(t.Context())
 	in, err := Open(ctx, "far", goOn)
@@ -137,7 +123,7 @@ func TestLoopback(t *testing.T) {
 
 // If more frames arrive than the socket buffer holds before any is read, the kernel drops some and counts them.
 func TestDropped(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	in := wiretest.Must(Open(ctx, "far", goOn))(t)
 	defer in.Close()
@@ -163,7 +149,7 @@ func TestWentAway(t *testing.T) {
 	for _, command := range []string{"link set far down", "link del far"} {
 		for _, interrupted := range []bool{false, true} {
 			t.Run(fmt.Sprint(command, " ", interrupted), func(t *testing.T) {
-				socket := cable(t)
+				socket := wiretest.Cable(t)
 				saw := observeOutgoing(t, "far")
 				ctx, interrupt := context.WithCancel(t.Context())
 				defer interrupt()
@@ -202,7 +188,7 @@ func ip(t *testing.T, command string) {
 // Where the socket's error is lost, the look that an idle capture takes now and
 // then tells that the interface is down.
 func TestLook(t *testing.T) {
-	cable(t)
+	wiretest.Cable(t)
 	in := wiretest.Must(Open(t.Context(), "far", goOn))(t)
 	defer in.Close()
 	ip(t, "link set far down")
@@ -214,7 +200,7 @@ func TestLook(t *testing.T) {
 // Its name may change while nothing comes; when it goes down, the look that the
 // capture takes now and then is enough.
 func TestRenamed(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	in := wiretest.Must(Open(t.Context(), "far", goOn))(t)
 	defer in.Close()
 	ip(t, "link set far name further")
@@ -259,7 +245,7 @@ func TestInterrupt(t *testing.T) {
 
 // Any interface is all of them, and never away.
 func TestAny(t *testing.T) {
-	socket := cable(t)
+	socket := wiretest.Cable(t)
 	in := wiretest.Must(Open(t.Context(), "any", goOn))(t)
 	defer in.Close()
 	frame := wiretest.Hex(t, tagged)

@@ -48,8 +48,6 @@ func TestMain(m *testing.M) {
 	os.Exit(Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-func init() { runtime.LockOSThread() } // hosts are threads other than the main thread
-
 // An agent is a rocecn run process on a host.
 type agent struct {
 	*exec.Cmd
@@ -226,27 +224,16 @@ func network(t *testing.T) (a, r, b *wiretest.Host, in netio.InterfaceSource) {
 	a.Run(t, "", "ip", "route", "add", "default", "via", "2001:db8:1::1")
 	b.Run(t, "", "ip", "route", "add", "default", "via", "2001:db8:2::1")
 	r.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) })
-	for _, h := range []*wiretest.Host{a, r, b} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
-	a.Do(t, func() (err error) {
-		roce := &filter.Capture{Selection: filter.RoCEv2}
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
-		return err
-	})
-	t.Cleanup(func() { in.Close() })
+	wiretest.AwaitLinks(t, a, r, b)
+	roce := &filter.Capture{Selection: filter.RoCEv2}
+	in = wiretest.Open(t, a, netio.OpenPackets, netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
 	return a, r, b, in
 }
 
 // raw opens a raw sink on a host.
-func raw(t *testing.T, h *wiretest.Host) (out netio.Sink) {
+func raw(t *testing.T, h *wiretest.Host) netio.Sink {
 	t.Helper()
-	h.Do(t, func() (err error) {
-		out, err = netio.OpenRaw("")
-		return err
-	})
-	t.Cleanup(func() { out.Close() })
-	return out
+	return wiretest.Open(t, h, netio.OpenRaw, "")
 }
 
 // sends sends packets.
@@ -277,13 +264,9 @@ func answerTo(data []byte) []byte {
 // tunnels returns a function that returns the next tunnelled packet that arrives at a host.
 func tunnels(t *testing.T, h *wiretest.Host, device string) func() *rocev2.Frame {
 	t.Helper()
-	var in netio.InterfaceSource
-	h.Do(t, func() (err error) {
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: device, Direction: netio.In})
-		return err
-	})
+	in := wiretest.Open(t, h, netio.OpenPackets, netio.PacketConfig{Interface: device, Direction: netio.In})
 	poll := wiretest.Must(netio.NewPoll(t.Context(), in))(t)
-	t.Cleanup(func() { poll.Close(); in.Close() })
+	t.Cleanup(func() { poll.Close() })
 	return func() *rocev2.Frame {
 		t.Helper()
 		for {

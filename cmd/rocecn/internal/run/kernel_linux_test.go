@@ -28,13 +28,7 @@ import (
 // parameterProblems is a source of the ICMPv6 errors by which a Linux host rejects Fast CNPs.
 func parameterProblems(t *testing.T, h *wiretest.Host, at string) netio.SocketSource {
 	t.Helper()
-	var in netio.SocketSource
-	h.Do(t, func() (err error) {
-		in, err = netio.ListenICMPv6(ip(at), 4)
-		return err
-	})
-	t.Cleanup(func() { in.Close() })
-	return in
+	return wiretest.On(t, h, func() (netio.SocketSource, error) { return netio.ListenICMPv6(ip(at), 4) })
 }
 
 // decoded passes the next packets of a source to f until it returns true.
@@ -451,13 +445,9 @@ func TestKernel(t *testing.T) {
 	a, r, b, in := network(t)
 	slowly(t, r)
 	config := readConfig("kernel")
-	var end netio.InterfaceSource
-	b.Do(t, func() (err error) {
-		roce := &filter.Capture{Selection: filter.CE}
-		end, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In, Filter: roce})
-		return err
-	})
-	defer end.Close()
+	marked := &filter.Capture{Selection: filter.CE}
+	end := wiretest.Open(t, b, netio.OpenPackets,
+		netio.PacketConfig{Interface: "b0", Direction: netio.In, Filter: marked})
 	agent := start(t, r, config)
 	require.NotContains(t, agent.log(), "mark")
 	require.Contains(t, agent.log(), "msg=ready roles=1 sources=2")

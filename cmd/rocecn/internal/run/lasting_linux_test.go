@@ -35,17 +35,12 @@ func TestSoak(t *testing.T) {
 	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::e/64", "dev", "a0", "nodad")
 	c := wiretest.NewHost(t, "c")
 	wiretest.Link(t, wiretest.End{Host: r, Device: "r2"}, wiretest.End{Host: c, Device: "c0"})
-	c.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	wiretest.AwaitLinks(t, c)
 
 	s := &soak{T: t, agent: start(t, r, soaked)}
 	fromA, fromB := raw(t, a), raw(t, b)
 	mac := wiretest.Must(net.ParseMAC(linkAddress(t, r, "r2")))(t)
-	var side netio.Sink
-	c.Do(t, func() (err error) {
-		side, err = netio.OpenPort("c0", mac)
-		return err
-	})
-	defer side.Close()
+	side := wiretest.On(t, c, func() (netio.Sink, error) { return netio.OpenPort("c0", mac) })
 	arrived := s.listen(a)
 
 	from := func(data []byte, last byte) []byte {
@@ -103,7 +98,7 @@ func TestSoak(t *testing.T) {
 			s.awaits(t, 0, "rocecn_source_up", `input="r2"`)
 			r.Run(t, "", "ip", "link", "set", "r2", "up")
 			s.awaits(t, 1, "rocecn_source_up", `input="r2"`)
-			c.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+			wiretest.AwaitLinks(t, c)
 			for range 5 {
 				require.NoError(t, side.Send(data))
 			}

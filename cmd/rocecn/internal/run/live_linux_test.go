@@ -119,7 +119,7 @@ func TestFlap(t *testing.T) {
 	link := func() {
 		wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
 			wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:1::1/64"}})
-		a.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+		wiretest.AwaitLinks(t, a)
 	}
 	agent := start(t, r, strings.Replace(theProxy, `filter = "rocev2"`, `filter = "rocev2"
 required = false
@@ -154,7 +154,7 @@ type = "raw"
 	require.Contains(t, agent.get("/healthz"), "200 OK")
 	r.Run(t, "", "ip", "link", "set", "r0", "up")
 	r.Run(t, "", "ip", "addr", "replace", "2001:db8:1::1/64", "dev", "r0")
-	a.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	wiretest.AwaitLinks(t, a)
 	one()
 	agent.awaits(t, 1, "rocecn_source_reopened_total")
 	r.Run(t, "", "ip", "link", "set", "r0", "name", "old") // and it stays up
@@ -495,7 +495,7 @@ func TestSinkDevice(t *testing.T) {
 	t.Cleanup(func() { a.Run(t, "", "ip", "link", "add", "a0", "type", "veth") }) // deleted like the first one
 	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
 		wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:1::1/64"}})
-	r.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	wiretest.AwaitLinks(t, r)
 	agent.awaits(t, 1, "rocecn_sink_up")
 	sends(t, fromB, complaint(t, data))
 	agent.awaits(t, 1, "rocecn_sink_packets_total")

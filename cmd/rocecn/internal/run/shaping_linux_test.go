@@ -55,12 +55,7 @@ func TestShape(t *testing.T) {
 	agent := start(t, a, theShaper)
 	require.Len(t, egressOf(t, a, "a0"), 1)
 	require.Contains(t, agent.log(), "role.sender: a0: its qdisc is noqueue, and only fq keeps packets")
-	var arrives netio.InterfaceSource
-	b.Do(t, func() (err error) {
-		arrives, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In})
-		return err
-	})
-	defer arrives.Close()
+	arrives := wiretest.Open(t, b, netio.OpenPackets, netio.PacketConfig{Interface: "b0", Direction: netio.In})
 	out, core := raw(t, a), raw(t, b)
 	const line = 8e9
 	agent.awaits(t, line, "rocecn_rate_least_bps")

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +24,6 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
-
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	self   = netip.MustParseAddr("2001:db8:ffff::5")

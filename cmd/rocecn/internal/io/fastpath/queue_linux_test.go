@@ -72,28 +72,14 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	}
 }
 `, "nft", "-f", "-")
-	for _, h := range []*wiretest.Host{b.sender, b.node, b.receiver} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
+	wiretest.AwaitLinks(t, b.sender, b.node, b.receiver)
 	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "clsact") // creating it later would empty the queue
 	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "8bit", "burst", "2000", "limit",
 		"100000000")
-	open := func(h *wiretest.Host, f func() error) { h.Do(t, f) }
-	open(b.sender, func() (err error) {
-		b.raw, err = netio.OpenRaw("")
-		return err
-	})
-	t.Cleanup(func() { b.raw.Close() })
-	open(b.sender, func() (err error) {
-		b.start, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 2000})
-		return err
-	})
-	t.Cleanup(func() { b.start.Close() })
-	open(b.receiver, func() (err error) {
-		b.end, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 2000})
-		return err
-	})
-	t.Cleanup(func() { b.end.Close() })
+	b.raw = wiretest.Open(t, b.sender, netio.OpenRaw, "")
+	arrivals := netio.PacketConfig{Interface: "eth0", Direction: netio.In, SnapLength: 2000}
+	b.start = wiretest.Open(t, b.sender, netio.OpenPackets, arrivals)
+	b.end = wiretest.Open(t, b.receiver, netio.OpenPackets, arrivals)
 
 	// A full bucket lets one such packet pass, and the next ones wait. None of them may still be on the path when
 	// the answerer opens.
@@ -107,11 +93,7 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 		})
 	}
 	c.Self = self
-	open(b.node, func() (err error) {
-		b.answerer, err = OpenAnswerer(c)
-		return err
-	})
-	t.Cleanup(func() { b.answerer.Close() })
+	b.answerer = wiretest.Open(t, b.node, OpenAnswerer, c)
 	for _, c := range []struct {
 		address netip.Addr
 		policy  Policy

@@ -190,26 +190,13 @@ func testInFront(t *testing.T, mtu string) {
 	wiretest.Link(t, wiretest.End{Host: node, Device: "eth0", Addresses: []string{"2001:db8:1::1/64"}},
 		wiretest.End{Host: host, Device: "eth0", Addresses: []string{sender.String() + "/64"}})
 	for _, h := range []*wiretest.Host{node, host} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+		wiretest.AwaitLinks(t, h)
 		h.Run(t, "", "ip", "link", "set", "eth0", "mtu", mtu)
 	}
-	var tr *Translator
-	var in netio.InterfaceSource
-	host.Do(t, func() (err error) {
-		if tr, err = OpenTranslator(TranslatorConfig{Interfaces: []string{"eth0"}}); err != nil {
-			return err
-		}
-		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In})
-		return err
-	})
-	t.Cleanup(func() { tr.Close(); in.Close() })
+	tr := wiretest.Open(t, host, OpenTranslator, TranslatorConfig{Interfaces: []string{"eth0"}})
+	in := wiretest.Open(t, host, netio.OpenPackets, netio.PacketConfig{Interface: "eth0", Direction: netio.In})
 	require.NoError(t, tr.Accept(netip.PrefixFrom(self, 128)))
-	var raw netio.Sink
-	node.Do(t, func() (err error) {
-		raw, err = netio.OpenRaw("")
-		return err
-	})
-	t.Cleanup(func() { raw.Close() })
+	raw := wiretest.Open(t, node, netio.OpenRaw, "")
 	const n = 100
 	var want [][]byte
 	for qp := range uint32(n) {

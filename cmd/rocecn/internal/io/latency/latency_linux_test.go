@@ -44,8 +44,6 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
-
 var (
 	self   = netip.MustParseAddr("2001:db8:ffff::5")
 	sender = netip.MustParseAddr("2001:db8:1::a")

@@ -3,7 +3,6 @@ package neighbour
 import (
 	"net/netip"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
-
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 // A rig is a host that sends, with the fate of its packets.
 type rig struct {
@@ -30,9 +27,8 @@ func newRig(t *testing.T) *rig {
 	r := &rig{T: t, a: wiretest.NewHost(t, "a"), b: wiretest.NewHost(t, "b")}
 	wiretest.Link(t, wiretest.End{Host: r.a, Device: "eth0", Addresses: []string{"192.0.2.1/24", "2001:db8:1::a/64"}},
 		wiretest.End{Host: r.b, Device: "eth0"})
-	for _, h := range []*wiretest.Host{r.a, r.b} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
+	wiretest.AwaitLinks(t, r.a, r.b)
+	r.out = wiretest.Open(t, r.a, netio.OpenRaw, "")
 	r.a.Do(t, func() (err error) {
 		for _, family := range []string{"ipv4", "ipv6"} { // three requests per second until it gives up
 			file := "/proc/sys/net/" + family + "/neigh/eth0/retrans_time_ms"
@@ -40,12 +36,10 @@ func newRig(t *testing.T) *rig {
 				return err
 			}
 		}
-		if r.out, err = netio.OpenRaw(""); err == nil {
-			r.Watch, err = Open(0)
-		}
+		r.Watch, err = Open(0)
 		return err
 	})
-	t.Cleanup(func() { r.out.Close(); r.Watch.Close() })
+	t.Cleanup(func() { r.Watch.Close() })
 	return r
 }
 

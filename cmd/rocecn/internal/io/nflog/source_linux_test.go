@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -21,8 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	node = netip.MustParseAddr("2001:db8:1::a")
@@ -47,38 +44,22 @@ func cable(t *testing.T) (a, b *wiretest.Host, raw netio.Sink) {
 	a, b = wiretest.NewHost(t, "node"), wiretest.NewHost(t, "host")
 	wiretest.Link(t, wiretest.End{Host: a, Device: "eth0", Addresses: []string{node.String() + "/64"}},
 		wiretest.End{Host: b, Device: "eth0", Addresses: []string{host.String() + "/64"}})
-	for _, h := range []*wiretest.Host{a, b} {
-		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
-	}
+	wiretest.AwaitLinks(t, a, b)
 	b.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/icmp/ratelimit", []byte("0"), 0) })
-	a.Do(t, func() (err error) {
-		raw, err = netio.OpenRaw("")
-		return err
-	})
-	t.Cleanup(func() { raw.Close() })
+	raw = wiretest.Open(t, a, netio.OpenRaw, "")
 	return a, b, raw
 }
 
-func open(t *testing.T, h *wiretest.Host, group uint16) (s netio.Source) {
+func open(t *testing.T, h *wiretest.Host, group uint16) netio.Source {
 	t.Helper()
-	h.Do(t, func() (err error) {
-		s, err = Open(group)
-		return err
-	})
-	t.Cleanup(func() { s.Close() })
-	return s
+	return wiretest.Open(t, h, Open, group)
 }
 
 // A Linux host rejects a Fast CNP by ICMPv6. With the rules it does not, and all Fast CNPs arrive at the source
 // unchanged.
 func TestHost(t *testing.T) {
 	a, b, raw := cable(t)
-	var errors netio.SocketSource
-	a.Do(t, func() (err error) {
-		errors, err = netio.ListenICMPv6(node, 4)
-		return err
-	})
-	defer errors.Close()
+	errors := wiretest.On(t, a, func() (netio.SocketSource, error) { return netio.ListenICMPv6(node, 4) })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	rejected, err := netio.NewPoll(ctx, errors)

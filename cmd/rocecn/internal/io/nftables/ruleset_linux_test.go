@@ -1,26 +1,18 @@
 package nftables
 
 import (
-	"runtime"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
-
 // The generation changes with each change by any program, and only then. It is that of the namespace in which the
 // ruleset was opened.
 func TestGeneration(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h, other := wiretest.NewHost(t, "h"), wiretest.NewHost(t, "other")
-	var r *Ruleset
-	h.Do(t, func() (err error) {
-		r, err = Open()
-		return err
-	})
-	defer r.Close()
+	r := wiretest.On(t, h, Open)
 	generation := func() uint32 {
 		return wiretest.Must(r.Generation())(t)
 	}
@@ -41,12 +33,7 @@ func TestGeneration(t *testing.T) {
 func TestCounters(t *testing.T) {
 	wiretest.Tool(t, "nft")
 	h := wiretest.NewHost(t, "h")
-	var r *Ruleset
-	h.Do(t, func() (err error) {
-		r, err = Open()
-		return err
-	})
-	defer r.Close()
+	r := wiretest.On(t, h, Open)
 	counters := func() map[string]uint64 { return wiretest.Must(r.Counters("a"))(t) }
 	require.Empty(t, counters())
 	h.Run(t, `table inet a {

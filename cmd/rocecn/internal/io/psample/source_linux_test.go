@@ -2,7 +2,6 @@ package psample
 
 import (
 	"net"
-	"runtime"
 	"testing"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
@@ -10,8 +9,6 @@ import (
 	"github.com/rocecn/rocecn/netio"
 	"github.com/stretchr/testify/require"
 )
-
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 // Without PSAMPLE the error says so.
 func TestNoPSAMPLE(t *testing.T) {
@@ -86,19 +83,11 @@ func TestSample(t *testing.T) {
 			wiretest.NotInKernel(t, "CONFIG_PSAMPLE", err.Error())
 		}
 	}
-	var s netio.Source
-	h.Do(t, func() (err error) {
-		wiretest.AwaitCarriers(t)
-		s, err = Open(5)
-		return err
+	wiretest.AwaitLinks(t, h)
+	s := wiretest.Open(t, h, Open, 5)
+	out := wiretest.On(t, h, func() (netio.Sink, error) {
+		return netio.OpenPort("eth0", net.HardwareAddr{2, 0, 0, 0, 0, 1})
 	})
-	defer s.Close()
-	var out netio.Sink
-	h.Do(t, func() (err error) {
-		out, err = netio.OpenPort("eth0", net.HardwareAddr{2, 0, 0, 0, 0, 1})
-		return err
-	})
-	defer out.Close()
 	packet := wiretest.Hex(t, "45000018 00000000 40fd0000 c0000201 c0000202 00000000")
 	const n = 100
 	for i := range n {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -23,8 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-func init() { runtime.LockOSThread() } // a host's thread ends, which the main thread cannot: keep tests off it
 
 var (
 	src6, dst6 = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
@@ -126,12 +123,7 @@ func (p *port) watch(t *testing.T, c Config) (s *Source) {
 	if c.Interfaces == nil {
 		c.Interfaces = []Interface{{Name: "eth0"}}
 	}
-	p.Do(t, func() (err error) {
-		s, err = Open(c)
-		return err
-	})
-	t.Cleanup(func() { s.Close() })
-	return s
+	return wiretest.Open(t, p.Host, Open, c)
 }
 
 // read returns the available packets.
