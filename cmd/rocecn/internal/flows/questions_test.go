@@ -90,6 +90,53 @@ func TestQuestions(t *testing.T) {
 	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
 }
 
+// Each answer opens the flow that has most of what it is about.
+func TestFlowOfAnswer(t *testing.T) {
+	const loss, congestion, cnps, queues = 0, 1, 2, 4
+	type change = func(f *flows.Flow)
+	marked := func(ce uint64) change {
+		return func(f *flows.Flow) { f.ECN = [4]uint64{rocev2.ECT0: f.Packets - ce, rocev2.CE: ce} }
+	}
+	for _, row := range []struct {
+		name   string
+		asked  int
+		flows  []change
+		opened uint32 // 0: none
+	}{
+		{"nothing lost", loss, []change{marked(0)}, 0},
+		{"lost requests", loss, []change{func(f *flows.Flow) { f.PSN.Lost = 2 }, func(f *flows.Flow) { f.PSN.Lost = 3 },
+			func(f *flows.Flow) { f.PSN.Late = 9 }}, 2},
+		{"lost responses", loss, []change{func(f *flows.Flow) { f.PSN.Lost = 2 },
+			func(f *flows.Flow) { f.PSN.Unjudged, f.Responses.PSN.Missing = 1, 2 }}, 2},
+		{"retransmitted", loss, []change{func(f *flows.Flow) { f.PSN.Retransmitted = 4 },
+			func(f *flows.Flow) { f.PSN.Retransmitted = 3 }}, 1},
+		{"marked", congestion, []change{marked(7), marked(8), marked(6)}, 2},
+		{"CNPs", cnps, []change{func(f *flows.Flow) { f.CNPs = 4 }, func(f *flows.Flow) { f.CNPs = 5 }}, 2},
+		{"Fast CNPs", cnps, []change{func(f *flows.Flow) { f.CNPs = 4 },
+			func(f *flows.Flow) { f.CNPs, f.FastCNPs = 3, 2 }, func(f *flows.Flow) { f.FastCNPs = 3 }}, 2},
+		{"marked without CNPs", cnps, []change{marked(7), marked(8), marked(6)}, 2},
+		{"neither", cnps, []change{marked(0)}, 0},
+		{"queues", queues, []change{func(f *flows.Flow) { f.Queue = flows.QueueDepth{Node: 7, Depth: 9, Known: true} },
+			func(f *flows.Flow) { f.Queue = flows.QueueDepth{Node: 8, Depth: 10, Known: true} }}, 2},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var s flows.Snapshot
+			for i, set := range row.flows {
+				s.Flows = append(s.Flows, asked(func(f *flows.Flow) {
+					f.DestQP = uint32(i + 1)
+					set(f)
+				}))
+			}
+			q := answerQuestions(&s, nil, func(rocev2.FlowKey) *flows.Series { return nil }, nil)[row.asked]
+			var opened uint32
+			if q.Flow != nil {
+				opened = q.Flow.DestQP
+			}
+			require.Equal(t, row.opened, opened)
+		})
+	}
+}
+
 // The answers agree with the findings: congestion that only CNPs show is congestion.
 func TestQuestionsAgreeWithFindings(t *testing.T) {
 	f := asked(func(f *flows.Flow) { f.ECN, f.CNPs = [4]uint64{rocev2.ECT0: 200}, 30 })

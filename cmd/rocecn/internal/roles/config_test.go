@@ -183,6 +183,25 @@ func documentedKeys(text, head string) (all []string) {
 	return all
 }
 
+// A seed is a whole number or a text. A number that is not whole or too large is no text.
+func TestSeed(t *testing.T) {
+	for _, row := range []struct{ seed, err string }{
+		{`0`, ""}, {`7`, ""}, {`18446744073709551615`, ""}, {`"words"`, ""}, {`"7 words"`, ""}, {`""`, ""},
+		{`1.5`, "seed: 1.5: want a whole number from 0 to 18446744073709551615"}, {`1e3`, "seed: 1e3: want"},
+		{`-1`, "seed: -1: want"}, {`18446744073709551616`, "seed: 18446744073709551616: want"},
+		{`true`, "seed: true: want text"},
+	} {
+		t.Run(row.seed, func(t *testing.T) {
+			_, err := Read([]byte(`{"seed": `+row.seed+`}`), "ingress")
+			if row.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.err)
+		})
+	}
+}
+
 // Queue pairs that begin at PSN 0 and run in lockstep tie, and only learn_port resolves the tie by the UDP source
 // port. A reload that changes learn_port discards the learned pairs; any other reload keeps them.
 func TestLearnPort(t *testing.T) {

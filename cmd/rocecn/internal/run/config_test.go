@@ -197,6 +197,30 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, 1, status) // a missing capture is a permanent error
 }
 
+// check reports each source, sink and address that cannot be opened, also if several cannot.
+func TestCheckReportsAll(t *testing.T) {
+	config := "[agent]\nhttp = \"203.0.113.9:9479\"\n" // an address of another host
+	for _, name := range []string{"a", "b"} {
+		config += fmt.Sprintf("[source.%s]\ntype = \"capture\"\nfile = \"/none/%s\"\n", name, name)
+	}
+	config += "[sink.out]\ntype = \"capture\"\nfile = \"/none/c\"\n" +
+		"[role.receiver]\nenabled = true\nsources = [\"a\", \"b\"]\nsink = \"out\"\n" + everyRole["receiver"]
+	var stderr bytes.Buffer
+	status := Check(t.Context(), []string{"-config", written(t, "agent.toml", config), "-system"}, nil, io.Discard, &stderr)
+	require.Equal(t, 1, status)
+	for _, want := range []string{"source.a: ", "source.b: ", "sink.out: ", "agent.http: "} {
+		require.Equal(t, 1, strings.Count(stderr.String(), "rocecn check: "+want), stderr.String())
+	}
+}
+
+// All missing interfaces of borders are named in one line.
+func TestMissingInterfacesOfBorder(t *testing.T) {
+	f := wiretest.Must(parseFile([]byte("[role.border]\nenabled = true\ninstall = \"nft\"\n" +
+		"interfaces = [\"none0\", \"lo\", \"none1\"]\n")))(t)
+	require.Equal(t, "role.border: none0: no such interface, role.border: none1: no such interface",
+		f.describeMissingInterfaces())
+}
+
 // The summary names the sources and the sink of each role.
 func TestSummaryNamesSinks(t *testing.T) {
 	f := wiretest.Must(parseFile([]byte("[source.a]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +

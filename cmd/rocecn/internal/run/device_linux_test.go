@@ -1,11 +1,14 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,6 +149,32 @@ func TestPairsSummary(t *testing.T) {
 			} else {
 				require.NotContains(t, summary, lockstep)
 			}
+		})
+	}
+}
+
+// An error of the devices is logged when it begins, and its end once.
+func TestDeviceErrorsLogged(t *testing.T) {
+	var output bytes.Buffer
+	p := &devicePoller{log: slog.New(slog.NewTextHandler(&output, nil))}
+	broken, works := deviceState{queried: true, err: errors.New("no answer")}, deviceState{queried: true}
+	for _, row := range []struct {
+		name  string
+		state deviceState
+		want  string
+	}{
+		{"first error", broken, "cannot be read"}, {"second error", broken, ""}, {"end", works, "can be read again"},
+		{"works", works, ""}, {"next error", broken, "cannot be read"}, {"next end", works, "can be read again"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			output.Reset()
+			p.update(row.state)
+			if row.want == "" {
+				require.Empty(t, output.String())
+				return
+			}
+			require.Equal(t, 1, strings.Count(output.String(), "\n"))
+			require.Contains(t, output.String(), row.want)
 		})
 	}
 }

@@ -108,6 +108,17 @@ func TestLimitAcrossReloads(t *testing.T) {
 	require.True(t, (*sharedLimit)(nil).takeToken(now), "no limit")
 }
 
+// Packets that a limit withholds do not count against it.
+func TestWithheldPackets(t *testing.T) {
+	l, now := newSharedLimit(100), time.Unix(1e9, 0)
+	require.True(t, l.takeToken(now))
+	for range 9 {
+		now = now.Add(time.Millisecond)
+		require.False(t, l.takeToken(now))
+	}
+	require.True(t, l.takeToken(now.Add(time.Millisecond)))
+}
+
 // A sink is opened again if its interface was replaced by another one of the same name.
 func TestReplacedInterface(t *testing.T) {
 	var made []*countedSink
