@@ -185,7 +185,7 @@ func (t *Table) isOneWay() bool {
 	for id := range t.streams.All() {
 		s := t.streams.Value(id)
 		unmatched := s.unmatched()
-		if s.answers != nil && s.answers.Total() > 0 || unmatched.Total() > 0 || s.early != 0 {
+		if s.answers != nil && s.answers.Total() > 0 || unmatched.Total() > 0 {
 			if asking[t.keyOfStream(s).Reversed(0)] {
 				c.answered = true
 				return false

@@ -643,6 +643,11 @@ func TestOneWay(t *testing.T) {
 		{"an answer that matches", newPaired(t, 10).sendOnly(10, 11).answerACK(11), false},
 		{"an answer that does not match", newScript(t).sendOnly(10, 11).answerACK(900_000), false},
 		{"a CNP", newScript(t).sendOnly(10, 11).sendCNP(0), false},
+		{"a notification about the other direction", func() *script {
+			s := newScript(t).sendOnly(10, 11)
+			s.observe(Packet{kind: ppfcKind, pkt: observation{Opcode: bth.CNP, Flow: s.keyAB()}, about: s.keyBA()})
+			return s
+		}(), true},
 		{"answers in the direction of requests", func() *script {
 			s := newScript(t).sendOnly(10, 11)
 			s.observe(Packet{kind: answerKind, pkt: observation{Opcode: bth.RCAcknowledge, Flow: s.keyAB(), PSN: 7,

@@ -174,6 +174,17 @@ func TestControl(t *testing.T) {
 	require.GreaterOrEqual(t, c.Recovery.Min(), 780*time.Microsecond)
 	require.LessOrEqual(t, c.Recovery.Min(), 870*time.Microsecond)
 
+	// The request that completes the recovery shows it, also if it is the last one.
+	s, psn = withEvidence(t, 10), 10
+	s.setTime(0).sendPaced(&psn, 10, 20, 2).notifyFastCNP()
+	notified := s.now
+	s.sendPaced(&psn, 20, 32, 2)
+	for s.onlyFlow().Evidence.Control.Recovery == nil {
+		s.sendPaced(&psn, 10, 1, 2)
+	}
+	recovery := s.onlyFlow().Evidence.Control.Recovery.Min()
+	require.InEpsilon(t, s.now.Sub(notified).Seconds(), recovery.Seconds(), 0.005)
+
 	// Not judged: too few requests before the CNP or after it, or a pause before it.
 	for _, c := range []struct {
 		name string

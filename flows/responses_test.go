@@ -100,6 +100,13 @@ func TestResponsePSNs(t *testing.T) {
 		{"another connection far away", func(s *script) {
 			s.sendRead(10, 1024).respond(10, 1, 0).sendRead(0x800000, 2048).respond(0x800000, 2, 0, 1)
 		}, ResponsePSN{}},
+		{"connections that each begin far before the last one", func(s *script) {
+			s.sendRead(0x900000, 4096).respond(0x900000, 4, 0, 2)
+			for _, psn := range []uint32{0x3AAAAB, 0xE55556, 0x900003} {
+				s.sendRead(psn, 1024).respond(psn, 1, 0)
+			}
+			s.respond(0x900000, 4, 1) // of the first connection the gap there is forgotten
+		}, ResponsePSN{Gaps: 1, Missing: 1, Retransmitted: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScript(t)
