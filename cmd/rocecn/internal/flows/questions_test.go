@@ -90,7 +90,7 @@ func TestQuestions(t *testing.T) {
 	require.Equal(t, "rocecn flows -compare A B", q[points].Detail)
 }
 
-// Each answer opens the flow that has most of what it is about.
+// Each answer opens the flow with the largest number of packets, marks or messages that it is about.
 func TestFlowOfAnswer(t *testing.T) {
 	const loss, congestion, cnps, queues = 0, 1, 2, 4
 	type change = func(f *flows.Flow)

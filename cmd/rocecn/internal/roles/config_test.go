@@ -183,7 +183,7 @@ func documentedKeys(text, head string) (all []string) {
 	return all
 }
 
-// A seed is a whole number or a text. A number that is not whole or too large is no text.
+// A seed is a whole number or a text. A fraction, or a number that is too large, is no text.
 func TestSeed(t *testing.T) {
 	for _, row := range []struct{ seed, err string }{
 		{`0`, ""}, {`7`, ""}, {`18446744073709551615`, ""}, {`"words"`, ""}, {`"7 words"`, ""}, {`""`, ""},

@@ -206,7 +206,8 @@ func TestCheckReportsAll(t *testing.T) {
 	config += "[sink.out]\ntype = \"capture\"\nfile = \"/none/c\"\n" +
 		"[role.receiver]\nenabled = true\nsources = [\"a\", \"b\"]\nsink = \"out\"\n" + everyRole["receiver"]
 	var stderr bytes.Buffer
-	status := Check(t.Context(), []string{"-config", written(t, "agent.toml", config), "-system"}, nil, io.Discard, &stderr)
+	args := []string{"-config", written(t, "agent.toml", config), "-system"}
+	status := Check(t.Context(), args, nil, io.Discard, &stderr)
 	require.Equal(t, 1, status)
 	for _, want := range []string{"source.a: ", "source.b: ", "sink.out: ", "agent.http: "} {
 		require.Equal(t, 1, strings.Count(stderr.String(), "rocecn check: "+want), stderr.String())

@@ -24,8 +24,8 @@ func (p *calledProgram) applyDecision(_ node.Role, d *node.Decision, _ time.Time
 	p.calls = append(p.calls, d.Action.String())
 }
 
-// The program of a role in the kernel gets the packets and the learned pairs of its role, and is synchronized regularly:
-// by the worker that plays the role, or by the agent if no worker does.
+// The program of a role in the kernel gets the learned pairs of its role, and is synchronized regularly: by the worker
+// that plays the role, or by the agent if no worker does.
 func TestCallsOfProgram(t *testing.T) {
 	for _, row := range []struct {
 		name   string

@@ -624,13 +624,16 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	require.LessOrEqual(t, read[int](t, ctx, "document.documentElement.scrollWidth"), 1040)
 	require.Equal(t, "none", read[string](t, ctx, `getComputedStyle(filterBox.parentElement).display`))
 	picture(t, ctx, "flows-page-print.png")
+	read[chromedp.Void](t, ctx, `void dispatchEvent(new Event("beforeprint"))`)
+	require.Equal(t, 3, read[int](t, ctx, `document.querySelectorAll("tr.open").length`), "the worst are open on paper")
+	require.True(t, read[bool](t, ctx,
+		`[...document.querySelectorAll("#verdict details")].every(details => details.open)`), "and all findings")
 	whole := true
 	pdf := wiretest.Must(chromedp.Run(ctx, chromedp.PrintToPDF(func(p *page.PrintToPDFParams) {
 		p.PreferCSSPageSize,
 			p.PrintBackground = &whole, &whole
 	})))(t)
 	require.True(t, bytes.HasPrefix(pdf, []byte("%PDF")))
-	require.Equal(t, 3, read[int](t, ctx, `document.querySelectorAll("tr.open").length`), "the worst are open on paper")
 	require.Empty(t, c.complaints)
 }
 
