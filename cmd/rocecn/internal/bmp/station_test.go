@@ -1,6 +1,7 @@
 package bmp
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"net"
@@ -156,6 +157,23 @@ func TestStationLogIsLimited(t *testing.T) {
 	require.EqualValues(t, connections, table.Status().Rejected)
 	require.Less(t, strings.Count(log.String(), "\n"), connections/2)
 	require.Contains(t, log.String(), "BMP connection rejected")
+}
+
+// Of many lines in a second ten are written. The first line after them has the number of the others, once.
+func TestLinesNotLogged(t *testing.T) {
+	var output bytes.Buffer
+	l := &limitedLog{log: func() *slog.Logger { return slog.New(slog.NewTextHandler(&output, nil)) }}
+	l.second = time.Now().Add(time.Hour) // the second does not end
+	for _, lines := range []int{17, 12, 10} {
+		l.lines = 0
+		for range lines {
+			l.writeInfo("line")
+		}
+	}
+	require.Equal(t, 30, strings.Count(output.String(), "\n"))
+	require.Equal(t, 2, strings.Count(output.String(), "not_logged"))
+	require.Equal(t, 1, strings.Count(output.String(), "not_logged=7\n"))
+	require.Equal(t, 1, strings.Count(output.String(), "not_logged=2\n"))
 }
 
 // After Stop the source of packets has ended, and the sessions too.

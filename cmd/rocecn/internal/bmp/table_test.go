@@ -338,6 +338,40 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// A second Peer Up of the same session is for routes that the router reports again: the others are held, and removed
+// after the hold time, or when it has reported all.
+func TestPeerUpAgain(t *testing.T) {
+	const hold = time.Minute
+	first := peer1.update(origin, asPath, nhc(1), reach(net64))
+	for _, row := range []struct {
+		name  string
+		again [][]byte
+		at    time.Duration // since the second Peer Up
+		proxy uint8
+		held  int
+	}{
+		{"not reported yet", nil, hold - 1, 1, 1},
+		{"not reported", nil, hold, 0, 0},
+		{"reported again", [][]byte{first}, hold, 1, 0},
+		{"the end of the routes", [][]byte{peer1.update(endOfRIB6)}, 0, 0, 0},
+		{"the end of the routes after it", [][]byte{first, peer1.update(endOfRIB6)}, hold, 1, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			table := NewTable(code, Settings{Hold: hold})
+			s := wiretest.Must(table.Open(router, start))(t)
+			require.NoError(t, s.Receive(peer1.sendUp(open), start))
+			require.NoError(t, s.Receive(first, start))
+			later := start.Add(time.Hour)
+			for _, m := range append([][]byte{peer1.sendUp(open)}, row.again...) {
+				require.NoError(t, s.Receive(m, later))
+			}
+			table.Advance(later.Add(row.at))
+			requireProxy(t, table, row.proxy)
+			require.Equal(t, row.held, table.Status().Held)
+		})
+	}
+}
+
 // Two sessions that are lost one after the other are held for their own time each.
 func TestHoldOfTwoSessions(t *testing.T) {
 	table := NewTable(code, Settings{Hold: time.Minute})
