@@ -191,8 +191,7 @@ func (p *Packet) readIPHeader(ip []byte, qp uint32) {
 	}
 	p.pkt.Flow.Src, p.pkt.Flow.Dst, p.pkt.Flow.QP, p.ident = mappedPrefix, mappedPrefix, qp|overIPv4,
 		wire.Identification(ip)
-	copy(p.pkt.Flow.Src[12:], src)
-	copy(p.pkt.Flow.Dst[12:], dst)
+	*(*[4]byte)(p.pkt.Flow.Src[12:]), *(*[4]byte)(p.pkt.Flow.Dst[12:]) = [4]byte(src), [4]byte(dst)
 }
 
 // mappedPrefix is the prefix of an IPv4-mapped IPv6 address.

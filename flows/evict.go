@@ -111,4 +111,5 @@ func (t *Table) dropStream(id uint32) {
 	t.flows.release(&s.flowID)
 	t.changes.forgetStream(s)
 	t.streams.Remove(id)
+	t.last = nil
 }

@@ -314,6 +314,9 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 			all = append(all, Unpaired{FlowKey: k.FlowKey(), WithQP: k.QP&withoutQP == 0, Answers: *a})
 		}
 	}
+	if s.answers == nil && s.others == nil && s.early == 0 {
+		return all
+	}
 	before := len(all)
 	own := s.unmatched()
 	if !t.hasOwner(s) {

@@ -103,22 +103,31 @@ func (t *Table) findStream(k *key) *stream {
 
 // streamOf returns the stream with a key, adding it if needed.
 func (t *Table) streamOf(k *key) *stream {
-	hash := k.Hash(t.streams.Seed)
-	s, _ := t.streams.Find(k, hash)
+	s := t.last // packets of a message follow one another
+	if s == nil || !isSameKey(t.keyOfStream(s), k) {
+		s = t.findStream(k)
+		t.last = s
+	}
 	if s != nil {
 		s.used = true
 		t.markTouched(s)
 		return s
 	}
+	hash := k.Hash(t.streams.Seed)
 	if t.streams.Full() {
 		t.evictStream()
 	}
 	id := t.streams.Add(k, hash, 0)
 	s = t.streams.Value(id)
 	t.numbers++
-	s.id, s.number, s.flow = id, t.numbers, &noFlow
+	s.id, s.number, s.flow, t.last = id, t.numbers, &noFlow, s
 	t.markTouched(s)
 	return s
+}
+
+// isSameKey is *a == *b in place, for which the compiler would call a function.
+func isSameKey(a, b *key) bool {
+	return a.QP == b.QP && a.Domain == b.Domain && a.Src == b.Src && a.Dst == b.Dst
 }
 
 // streamSparing returns the stream with a key, adding it if needed without evicting s.

@@ -60,8 +60,9 @@ const (
 type Table struct {
 	config  Config
 	streams flowtable.Table[key, stream]
-	numbers uint32 // sequence numbers assigned to streams so far
-	held    uint32 // id of the stream that must not be evicted; 0 for none
+	last    *stream // returned last by streamOf, or nil
+	numbers uint32  // sequence numbers assigned to streams so far
+	held    uint32  // id of the stream that must not be evicted; 0 for none
 	evicted Evicted
 	changes *changes // nil until the first call of Changes
 

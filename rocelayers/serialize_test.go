@@ -112,6 +112,24 @@ func TestSerializeCNP(t *testing.T) {
 	}
 }
 
+// Serializing with a UDP checksum into a used buffer allocates nothing.
+func TestSerializeAllocations(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		ip   gopacket.SerializableLayer
+	}{{"IPv4", ipv4()}, {"IPv6", ipv6()}} {
+		t.Run(row.name, func(t *testing.T) {
+			buf, u, l, c := dirty(t), udp(1), cnpHeader(), new(rocelayers.CNP)
+			ls := []gopacket.SerializableLayer{row.ip, u, l, c}
+			require.Zero(t, testing.AllocsPerRun(100, func() {
+				if err := rocelayers.SerializeLayers(buf, complete, ls...); err != nil {
+					t.Error(err)
+				}
+			}))
+		})
+	}
+}
+
 // The ICRC is right with any headers around the innermost IP packet.
 func TestSerializeAround(t *testing.T) {
 	eth := func(t layers.EthernetType) *layers.Ethernet {

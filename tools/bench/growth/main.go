@@ -1,10 +1,10 @@
 //go:build unix
 
-// Command growth measures how the time and memory of rocecn flows grow with frames and with flows. It prints a table in
-// Markdown. It writes captures of up to 8 GB to a temporary folder.
+// Command growth measures how the time and memory of rocecn flows grow with frames and connections. It prints two
+// tables in Markdown. It writes captures of up to 8 GB to a temporary folder.
 //
 //	go -C tools run ./bench/growth
-//	go -C tools run ./bench/growth -max-frames 100000 -max-flows 1000 -runs 1    # a short run
+//	go -C tools run ./bench/growth -max-frames 100000 -max-connections 1000 -runs 1    # a short run
 //
 // Each command runs in turn with the others, so that other load of the machine affects all of them. The slope is the
 // logarithm of the ratio of two times, divided by that of the ratio of their sizes: 1 is linear growth.
@@ -27,17 +27,17 @@ import (
 
 func main() {
 	maxFrames := flag.Int("max-frames", 10_000_000, "largest number of frames")
-	maxFlows := flag.Int("max-flows", 1_000_000, "largest number of flows")
+	maxConnections := flag.Int("max-connections", 1_000_000, "largest number of connections")
 	runs := flag.Int("runs", 5, "number of runs of each command; a third of it with more than 1,000,000 frames")
 	flag.Parse()
-	if err := measureGrowth(*maxFrames, *maxFlows, *runs); err != nil {
+	if err := measureGrowth(*maxFrames, *maxConnections, *runs); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // measureGrowth prints both tables.
-func measureGrowth(maxFrames, maxFlows, runs int) error {
+func measureGrowth(maxFrames, maxConnections, runs int) error {
 	folder, err := os.MkdirTemp("", "growth")
 	if err != nil {
 		return err
@@ -64,11 +64,11 @@ func measureGrowth(maxFrames, maxFlows, runs int) error {
 			return err
 		}
 	}
-	fmt.Print("\n8 frames of each flow at least, messages of one frame, 1,000,000 frames at least:\n\n")
-	printHeader("flows")
+	fmt.Print("\n8 frames of each connection at least, messages of one frame, 1,000,000 frames at least:\n\n")
+	printHeader("connections")
 	before = nil
-	for flows := 100; flows <= maxFlows; flows *= 10 {
-		if before, err = m.measure(flows, runs, before, max(1_000_000, 8*flows), flows, 32, 1); err != nil {
+	for n := 100; n <= maxConnections; n *= 10 {
+		if before, err = m.measure(n, runs, before, max(1_000_000, 8*n), n, 32, 1); err != nil {
 			return err
 		}
 	}

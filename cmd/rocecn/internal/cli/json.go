@@ -28,6 +28,10 @@ func (e jsonEscaper) Write(b []byte) (int, error) {
 // none.
 func EscapeJSON(b []byte) []byte {
 	for i := 0; i < len(b); {
+		if b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
 		r, n := utf8.DecodeRune(b[i:])
 		if r >= utf8.RuneSelf && !unicode.IsPrint(r) {
 			return appendEscaped(append([]byte(nil), b[:i]...), b[i:])

@@ -60,7 +60,12 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 	in := batches.Reader[decoded]{Inputs: &r.inputs, Workers: r.workers, Use: r.useBatch, Idle: r.idle, Asks: r.asks,
 		NewPreparer: func() func(*batches.Batch[decoded]) {
 			d := r.decoder
-			return func(b *batches.Batch[decoded]) { decodeBatch(b, &d, r.datagram != nil) }
+			return func(b *batches.Batch[decoded]) {
+				if r.workers > 1 {
+					clear(b.Result.packets) // gets the memory from the cache of the CPU that used it
+				}
+				decodeBatch(b, &d, r.datagram != nil)
+			}
 		}}
 	err := in.ReadCapture(ctx, name)
 	r.dropped, r.present = r.droppedPackets(), 0
@@ -102,7 +107,6 @@ func decodeBatch(b *batches.Batch[decoded], d *flows.Decoder, samples bool) {
 	out := &b.Result
 	out.packets = slices.Grow(out.packets[:0], len(b.Records))[:len(b.Records)]
 	out.datagrams, out.unknown = out.datagrams[:0], false
-	clear(out.packets) // gets the memory from the cache of the CPU that used it
 	var f rocev2.Frame
 	var o rocev2.DecodeOptions
 	var latest time.Time
