@@ -472,8 +472,7 @@ func TestFileErrors(t *testing.T) {
 		{"truncated after a packet", whole[:24+16+firstLen(whole)+1], 1, "the file ends early"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "damaged.pcap")
-			require.NoError(t, os.WriteFile(file, c.octets, 0o600))
+			file := wiretest.File(t, "damaged.pcap", c.octets)
 			packets, failures := 0, 0
 			for r, err := range File(file) {
 				if err == nil {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,8 +126,7 @@ func TestERFAgreesWithTshark(t *testing.T) {
 		file []byte
 	}{{"pcap", erfPcap(le, records...)}, {"pcapng", erfPcapng(records...)}} {
 		t.Run(c.name, func(t *testing.T) {
-			name := filepath.Join(t.TempDir(), c.name)
-			require.NoError(t, os.WriteFile(name, c.file, 0o644))
+			name := wiretest.File(t, c.name, c.file)
 			out, err := exec.Command(tshark, "-n", "-r", name, "-E", "occurrence=l", "-T", "fields", "-e",
 				"frame.cap_len",
 				"-e", "frame.len", "-e", "eth.src", "-e", "vlan.id", "-e", "udp.srcport", "-e", "udp.dstport").Output()

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -119,8 +117,7 @@ func TestPcapngWriter(t *testing.T) {
 // tshark reads link types, names, times, lengths and comments.
 func TestPcapngWriterTshark(t *testing.T) {
 	tshark := wiretest.Tool(t, "tshark")
-	name := filepath.Join(t.TempDir(), "x.pcapng")
-	require.NoError(t, os.WriteFile(name, writePcapng(t), 0o644))
+	name := wiretest.File(t, "x.pcapng", writePcapng(t))
 	out := wiretest.Must(exec.Command(tshark, "-n", "-r", name, "-T", "fields", "-e", "frame.interface_name",
 		"-e", "frame.interface_description", "-e", "frame.time_epoch", "-e", "frame.cap_len", "-e", "frame.len",
 		"-e", "frame.encap_type", "-e", "frame.comment").Output())(t)

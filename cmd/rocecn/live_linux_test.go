@@ -71,8 +71,7 @@ func TestLiveInspect(t *testing.T) {
 	for _, frame := range frames {
 		require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame))}))
 	}
-	path := filepath.Join(t.TempDir(), "frames.pcap")
-	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	path := wiretest.File(t, "frames.pcap", file.Bytes())
 	want := lines(t, path)
 
 	p := tool(t, "inspect", "-json", "-i", "far")

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -33,8 +32,7 @@ broken: 1
 		octets []byte
 	}{{"cut", octets[:len(octets)-1]}, {"empty", nil}} {
 		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), c.name)
-			require.NoError(t, os.WriteFile(file, c.octets, 0o600))
+			file := wiretest.File(t, c.name, c.octets)
 			require.Error(t, count(file, &out))
 		})
 	}

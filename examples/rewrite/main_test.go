@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,7 +37,6 @@ func TestRewrite(t *testing.T) {
 	require.Equal(t, "stop 100µs port 7 of fd77::1", n.Extension.String())
 
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
-	empty := filepath.Join(t.TempDir(), "empty.pcap")
-	require.NoError(t, os.WriteFile(empty, octets[:24], 0o600))
+	empty := wiretest.File(t, "empty.pcap", octets[:24])
 	require.Error(t, rewrite(empty, &out), "no packet")
 }

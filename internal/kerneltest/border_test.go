@@ -8,8 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -310,8 +308,7 @@ func rulesOf(t *testing.T, b *filter.Border) []rules {
 func bytecodeFile(t *testing.T, b *filter.Border) string {
 	t.Helper()
 	program := wiretest.Must(b.Program(rocev2.LinkEthernet))(t)
-	file := filepath.Join(t.TempDir(), "border.bpf")
-	require.NoError(t, os.WriteFile(file, []byte(filter.Bytecode(program)+"\n"), 0o600))
+	file := wiretest.File(t, "border.bpf", filter.Bytecode(program)+"\n")
 	return file
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -395,8 +393,7 @@ func newPausing(t *testing.T) *pausing {
 	connect(t, p.host, "eth0", p.congested, "eth0")
 	program, err := (&filter.Capture{Selection: filter.QueuePair, DestQP: stoppedPair}).Program(rocev2.LinkEthernet)
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "qp.bpf")
-	require.NoError(t, os.WriteFile(file, []byte(filter.Bytecode(program)+"\n"), 0o600))
+	file := wiretest.File(t, "qp.bpf", filter.Bytecode(program)+"\n")
 	p.tc(t, "qdisc add dev eth0 root handle 1: htb default 1")
 	p.tc(t, "class add dev eth0 parent 1: classid 1:1 htb rate 1gbit")
 	p.tc(t, "class add dev eth0 parent 1: classid 1:2 htb rate 1gbit")

@@ -232,3 +232,13 @@ func Alone(t *testing.T) {
 		t.Skip("nothing for the race detector to see")
 	}
 }
+
+// File writes a file of the test's own, and returns its path.
+func File[T string | []byte](t testing.TB, name string, content T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -227,8 +227,7 @@ func TestBlocksReturn(t *testing.T) {
 func TestBlocksOfLongCapture(t *testing.T) {
 	octets := writeCapture(t, 900, "pcap")
 	octets = append(octets, bytes.Repeat(octets[24:], 80<<20/len(octets))...)
-	path := filepath.Join(t.TempDir(), "long.pcap.gz")
-	require.NoError(t, os.WriteFile(path, compress(t, octets), 0o600))
+	path := wiretest.File(t, "long.pcap.gz", compress(t, octets))
 	before := runtime.GOMAXPROCS(4)
 	defer runtime.GOMAXPROCS(before)
 	for _, row := range []struct {
@@ -286,8 +285,7 @@ func TestBatchesHoldBlocks(t *testing.T) {
 			file.Write(private)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "capture")
-	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	path := wiretest.File(t, "capture", file.Bytes())
 	f := finder[int]{store: new(store[int])}
 	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
 	defer f.in.Close()
@@ -309,8 +307,7 @@ func TestBatchesHoldBlocks(t *testing.T) {
 // Two captures that are read in turn keep their own octets.
 func TestTwoSources(t *testing.T) {
 	const packets = 900
-	path := filepath.Join(t.TempDir(), "capture.gz")
-	require.NoError(t, os.WriteFile(path, compress(t, writeCapture(t, packets, "pcapng, other blocks")), 0o600))
+	path := wiretest.File(t, "capture.gz", compress(t, writeCapture(t, packets, "pcapng, other blocks")))
 	var read func(depth int) int
 	read = func(depth int) (used int) {
 		r := Reader[int]{Inputs: &cli.Inputs{}, Workers: 4, NewPreparer: prepareNothing,
@@ -412,8 +409,7 @@ func TestSpinning(t *testing.T) {
 		{"pcapng with gzip", compress(t, writeCapture(t, 10, "pcapng")), false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "capture")
-			require.NoError(t, os.WriteFile(path, row.octets, 0o600))
+			path := wiretest.File(t, "capture", row.octets)
 			in := wiretest.Must(cli.Open(t.Context(), path, nil, func(int64) error { return nil }))(t)
 			defer in.Close()
 			q := newFileReader(&Reader[int]{}, &finder[int]{in: in})

@@ -3,8 +3,6 @@ package config
 import (
 	"io/fs"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -138,8 +136,7 @@ func TestByteOrderMark(t *testing.T) {
 
 // A file may be of some size, but not without end.
 func TestReadFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "a.toml")
-	require.NoError(t, os.WriteFile(name, make([]byte, maxSize), 0o600))
+	name := wiretest.File(t, "a.toml", make([]byte, maxSize))
 	octets, err := ReadFile(name)
 	require.NoError(t, err)
 	require.Len(t, octets, maxSize)

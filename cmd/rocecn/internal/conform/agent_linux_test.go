@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 // startAgent starts rocecn run on a host, and waits until it is ready.
 func startAgent(t *testing.T, h *wiretest.Host, config string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "agent.toml")
-	require.NoError(t, os.WriteFile(file, []byte("[agent]\nlog = { decisions = 0 }\n"+config), 0o600))
+	file := wiretest.File(t, "agent.toml", "[agent]\nlog = { decisions = 0 }\n"+config)
 	cmd := exec.Command(wiretest.Must(os.Executable())(t), "-config", file)
 	cmd.Env = append(os.Environ(), isAgent+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -176,9 +176,8 @@ func TestMachineNetwork(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	file := filepath.Join(t.TempDir(), "profile.toml")
 	profile := strings.Replace(switchProfile, `for = "700ms"`, `for = "10s"`, 1) // the interrupt is in the first case
-	require.NoError(t, os.WriteFile(file, []byte(profile), 0o600))
+	file := wiretest.File(t, "profile.toml", profile)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Second, cancel)
 	var out, messages bytes.Buffer

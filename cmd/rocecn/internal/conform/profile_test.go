@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -103,10 +101,8 @@ func TestImpliedAbilities(t *testing.T) {
 
 // Arguments and profiles that are wrong give status 2, and nothing is opened.
 func TestMisuse(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "profile.toml")
-	require.NoError(t, os.WriteFile(file, []byte(switchProfile), 0o600))
-	bad := filepath.Join(t.TempDir(), "bad.toml")
-	require.NoError(t, os.WriteFile(bad, []byte("[device]\n"), 0o600))
+	file := wiretest.File(t, "profile.toml", switchProfile)
+	bad := wiretest.File(t, "bad.toml", "[device]\n")
 	for _, c := range []struct {
 		name string
 		args []string

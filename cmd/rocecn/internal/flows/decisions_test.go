@@ -458,9 +458,8 @@ func TestCompareLongNames(t *testing.T) {
 // A packet of a link that is not supported is another one, and that is said.
 func TestUnknownLink(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
-	path := filepath.Join(t.TempDir(), "wireless.pcap")
 	octets[20] = 105 // IEEE 802.11
-	require.NoError(t, os.WriteFile(path, octets, 0o600))
+	path := wiretest.File(t, "wireless.pcap", octets)
 	for _, args := range [][]string{{"-json", path}, {"-json", path, wiretest.Path(t, "rxe-rping6.pcap")}} {
 		status, out, stderr := run(t, nil, args...)
 		require.Zero(t, status)

@@ -274,8 +274,7 @@ func TestDiscardedInIntervals(t *testing.T) {
 			write(m.inFrame(m.discarded(259, 5, flowRecord(1036, words(3)...))), second)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "drops.pcap")
-	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	path := wiretest.File(t, "drops.pcap", file.Bytes())
 
 	status, fromFile, stderr := run(t, nil, "-json", "-interval", "1s", path)
 	require.Zero(t, status, stderr)

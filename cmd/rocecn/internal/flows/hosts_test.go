@@ -2,7 +2,6 @@ package flows
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,8 +34,7 @@ func day(at string) string {
 
 func hostFile(t *testing.T, lines ...string) (name string) {
 	t.Helper()
-	name = filepath.Join(t.TempDir(), "host.json")
-	require.NoError(t, os.WriteFile(name, []byte(strings.Join(lines, "")), 0o644))
+	name = wiretest.File(t, "host.json", strings.Join(lines, ""))
 	return name
 }
 

@@ -35,8 +35,7 @@ func sleepNothing(time.Duration) error { return nil }
 func TestStopped(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	octets = append(octets, bytes.Repeat(octets[24:], 8<<20/len(octets))...) // more than is in use at a time
-	path := filepath.Join(t.TempDir(), "long.pcap")
-	require.NoError(t, os.WriteFile(path, octets, 0o600))
+	path := wiretest.File(t, "long.pcap", octets)
 	for _, workers := range []int{1, 2, 8} {
 		for _, packets := range []int{0, 50} {
 			for _, input := range []string{"file", "pipe that goes on", "pipe that pauses"} {
@@ -92,8 +91,7 @@ func (d *dawdler) idle(time.Duration) error { d.idled++; return nil }
 // its intervals are the same each time.
 func TestFileIsNeverIdle(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
-	path := filepath.Join(t.TempDir(), "long.pcap")
-	require.NoError(t, os.WriteFile(path, append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...), 0o600))
+	path := wiretest.File(t, "long.pcap", append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...))
 	var d dawdler
 	r := reader{workers: 2, packet: d.packet, progress: d.progress, idle: d.idle}
 	require.NoError(t, r.readCapture(t.Context(), path))

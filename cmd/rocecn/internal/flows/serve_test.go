@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -152,8 +151,7 @@ func TestListenChooses(t *testing.T) {
 // Packets counted before a capture failed, as when a link goes down, remain available.
 func TestListenAfterDamage(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-verbs6.pcap")))(t)
-	cut := filepath.Join(t.TempDir(), "cut.pcap")
-	require.NoError(t, os.WriteFile(cut, octets[:len(octets)-5], 0o600))
+	cut := wiretest.File(t, "cut.pcap", octets[:len(octets)-5])
 	s := serve(t, cut)
 	s.read(t, 252)
 	wiretest.Await(t, "the end", func() bool { return strings.Contains(s.stderr.String(), "the file ends early") })

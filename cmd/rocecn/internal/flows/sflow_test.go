@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -403,8 +402,7 @@ func TestSFlowAnswers(t *testing.T) {
 // A capture with a damaged end is an error that names it; the samples before it are counted.
 func TestSFlowDamaged(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "sflow", "ovs.pcap")))(t)
-	path := filepath.Join(t.TempDir(), "damaged.pcap")
-	require.NoError(t, os.WriteFile(path, octets[:len(octets)-7], 0o600))
+	path := wiretest.File(t, "damaged.pcap", octets[:len(octets)-7])
 	status, out, stderr := run(t, nil, "-json", "-sflow", ":6343", path)
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, path+": ")

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,8 +21,7 @@ func TestHostileFolder(t *testing.T) {
 	for i := range 2000 {
 		files[fmt.Sprintf("%sz%04d", hw, i)] = "1"
 	}
-	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, []byte("4711"), 0o600))
+	secret := wiretest.File(t, "secret", "4711")
 	dir := folder(t, files)
 	require.NoError(t, os.Symlink(secret, filepath.Join(dir, hw, "a_link")))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, hw, "a_pipe"), 0o644))

@@ -149,7 +149,7 @@ func TestWiresharkPluginAgreesOnCutFrames(t *testing.T) {
 			add(macsToB+`0800`, ack[:n])
 		}
 	}
-	kinds := pluginAgrees(t, write(t, "cut.pcapng", pcapngOf(frames)))
+	kinds := pluginAgrees(t, wiretest.File(t, "cut.pcapng", pcapngOf(frames)))
 	require.NotZero(t, kinds["data"])
 	require.NotZero(t, kinds["ack"])
 }

@@ -70,7 +70,7 @@ func TestSameLinesFromEveryFormat(t *testing.T) {
 			got, _, status := inspect(c.file, "-json", "-")
 			require.Zero(t, status)
 			require.Equal(t, want, got, c.name)
-			got, _, status = inspect(nil, "-json", write(t, c.name, c.file))
+			got, _, status = inspect(nil, "-json", wiretest.File(t, c.name, c.file))
 			require.Zero(t, status)
 			require.Equal(t, want, got, c.name)
 		})
@@ -182,7 +182,7 @@ func FuzzCapture(f *testing.F) {
 
 // File names are untrusted: their escape sequences do not reach the terminal.
 func TestNamesAreEscaped(t *testing.T) {
-	file := write(t, "red\x1b[31m.pcap", octetsOf(t, "rxe-rping6.pcap"))
+	file := wiretest.File(t, "red\x1b[31m.pcap", octetsOf(t, "rxe-rping6.pcap"))
 	out, _, status := inspect(nil, file, file)
 	require.Zero(t, status)
 	require.Contains(t, out, `red\x1b[31m.pcap`)
@@ -204,7 +204,7 @@ func TestERFRecords(t *testing.T) {
 		b = append(append(be.AppendUint16(b, uint16(p.OrigLen)), 0, 0), p.Data...)
 		require.NoError(t, out.Write(&capture.Record{Data: b, OrigLen: uint32(len(b)), Time: p.Time}))
 	}
-	got, stderr, status := inspect(nil, "-json", write(t, "erf.pcap", file.Bytes()))
+	got, stderr, status := inspect(nil, "-json", wiretest.File(t, "erf.pcap", file.Bytes()))
 	require.Zero(t, status, stderr)
 	require.NotContains(t, stderr, "link type")
 	numbered := regexp.MustCompile(`^\{"frame":\d+,`)

@@ -82,13 +82,6 @@ func lines(t testing.TB, out string) (all []flat) {
 	return all
 }
 
-func write(t testing.TB, name string, octets []byte) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, octets, 0o600))
-	return path
-}
-
 func octetsOf(t testing.TB, capture string) []byte {
 	t.Helper()
 	return wiretest.Must(os.ReadFile(wiretest.Path(t, capture)))(t)
@@ -181,8 +174,8 @@ func TestInterrupt(t *testing.T) {
 func TestSeveralFiles(t *testing.T) {
 	a, b := wiretest.Path(t, "rxe-rping6.pcap"), wiretest.Path(t, "rxe-vlan4.pcap")
 	missing := filepath.Join(t.TempDir(), "missing.pcap")
-	empty := write(t, "empty", nil)
-	text := write(t, "text", []byte("no capture at all"))
+	empty := wiretest.File(t, "empty", "")
+	text := wiretest.File(t, "text", []byte("no capture at all"))
 	stdout, stderr, status := inspect(octetsOf(t, "rxe-udaddy6.pcap"), "-json", a, missing, empty, t.TempDir(), text, b,
 		"-")
 	require.Equal(t, 1, status)

@@ -199,7 +199,7 @@ func TestCutTooShort(t *testing.T) {
 		records = append(records, capture.Record{Data: p.Data[:64], OrigLen: uint32(len(p.Data))})
 	}
 	records = append(records, capture.Record{Data: records[0].Data[:54], OrigLen: 200})
-	file := write(t, "cut.pcapng", pcapngOf(records))
+	file := wiretest.File(t, "cut.pcapng", pcapngOf(records))
 	out, messages, status := inspect(nil, "-json", file)
 	require.Zero(t, status)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -217,7 +217,7 @@ func TestCutTooShort(t *testing.T) {
 	require.Contains(t, messages,
 		"truncated before the end of the headers: 3, and possibly other traffic; capture with -s 114 or more\n")
 
-	_, messages, _ = inspect(nil, write(t, "other.pcapng", pcapngOf(records[3:])))
+	_, messages, _ = inspect(nil, wiretest.File(t, "other.pcapng", pcapngOf(records[3:])))
 	require.Contains(t, messages, "1 packet: 1 other\n")
 	require.Contains(t, messages,
 		"\nother traffic may be truncated before the end of its headers; capture with -s 114 or more\n")
@@ -231,7 +231,7 @@ func TestCutTooShort(t *testing.T) {
 // A frame with a truncated link-layer header is of kind other. The length wanted of a short frame is its own.
 func TestCutHeader(t *testing.T) {
 	frame := wiretest.Capture(t, "messages.pcap")[0].Data
-	file := write(t, "cut.pcapng", pcapngOf([]capture.Record{
+	file := wiretest.File(t, "cut.pcapng", pcapngOf([]capture.Record{
 		{Data: frame[:5], OrigLen: 200}, {Data: frame[:13], OrigLen: 82},
 		{Data: frame[:13], OrigLen: 0xFFFFFFFF}}))
 	out, _, _ := inspect(nil, "-all", file)
@@ -256,7 +256,7 @@ func TestCutMAD(t *testing.T) {
 			n := len(p.Data)
 			records = append(records, capture.Record{Data: p.Data[:min(n, int(c.snap))], OrigLen: uint32(n)})
 		}
-		out, _, status := inspect(nil, "-json", write(t, "cut.pcapng", pcapngOf(records)))
+		out, _, status := inspect(nil, "-json", wiretest.File(t, "cut.pcapng", pcapngOf(records)))
 		require.Zero(t, status)
 		require.Contains(t, out, c.want)
 		require.Equal(t, 5, strings.Count(out, `"cm":`), "REQ, REP, RTU, DREQ, DREP in %d octets", c.snap)
@@ -315,7 +315,8 @@ func TestRefusedConnections(t *testing.T) {
 			`{"transport":"extended"}`, "extended"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file := write(t, "cm.pcapng", pcapngOf([]capture.Record{{Data: c.frame, OrigLen: uint32(len(c.frame))}}))
+			file := wiretest.File(t, "cm.pcapng",
+				pcapngOf([]capture.Record{{Data: c.frame, OrigLen: uint32(len(c.frame))}}))
 			out, _, status := inspect(nil, "-json", file)
 			require.Zero(t, status)
 			var line struct {

@@ -353,7 +353,7 @@ func TestFileNames(t *testing.T) {
 		{"µ\xff.pcap", "µ\uFFFD.pcap"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := write(t, c.name, capturing(capture.Raw, ip))
+			path := wiretest.File(t, c.name, capturing(capture.Raw, ip))
 			out, _, status := inspect(nil, "-json", path, path)
 			require.Zero(t, status)
 			require.True(t, strings.HasSuffix(lines(t, out)[0]["file"], c.want), out)

@@ -59,7 +59,7 @@ func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
 	for i := range frames {
 		frames[i].Time = time.Unix(int64(i), 0)
 	}
-	pluginAgrees(t, write(t, "damaged.pcapng", pcapngOf(frames)))
+	pluginAgrees(t, wiretest.File(t, "damaged.pcapng", pcapngOf(frames)))
 }
 
 // They do in IOAM options that are no traces, with fields that are known and
@@ -92,7 +92,7 @@ func TestWiresharkPluginAgreesOnOtherIOAM(t *testing.T) {
 	options(3, 4, 16, 4) // edge-to-edge: the four bits that are known, and two that are not
 	options(4, 4, 2, 0)  // direct export: flags
 	options(5, 4, 2, 0)
-	pluginAgrees(t, write(t, "ioam.pcapng", pcapngOf(frames)))
+	pluginAgrees(t, wiretest.File(t, "ioam.pcapng", pcapngOf(frames)))
 }
 
 // Through VXLAN and IP in IP both see the same packet.
@@ -114,7 +114,7 @@ func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
 			frames = append(frames, capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: p.Time})
 		}
 	}
-	kinds := pluginAgrees(t, write(t, "tunnels.pcapng", pcapngOf(frames)))
+	kinds := pluginAgrees(t, wiretest.File(t, "tunnels.pcapng", pcapngOf(frames)))
 	require.NotZero(t, kinds["fastcnp"])
 }
 
@@ -150,7 +150,8 @@ func TestWiresharkPluginNamesDeviations(t *testing.T) {
 		}
 	}
 	vectorType := fmt.Sprint(uint8(fastcnp.ExperimentalType)) // in the vectors of fastcnp
-	for i, got := range plugin(t, write(t, "vectors.pcapng", pcapngOf(frames)), "-o", "rocecn.option1:"+vectorType,
+	file := wiretest.File(t, "vectors.pcapng", pcapngOf(frames))
+	for i, got := range plugin(t, file, "-o", "rocecn.option1:"+vectorType,
 		"-o", "rocecn.option2:"+vectorType) {
 		result := "valid"
 		switch {

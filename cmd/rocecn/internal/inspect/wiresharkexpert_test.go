@@ -42,7 +42,8 @@ func TestWiresharkPluginExpertInformation(t *testing.T) {
 		want = append(want, packet.want)
 	}
 	dir := t.TempDir()
-	cmd := exec.Command(wiretest.Tool(t, "tshark"), "-n", "-r", write(t, "expert.pcapng", pcapngOf(frames)), "-X",
+	file := wiretest.File(t, "expert.pcapng", pcapngOf(frames))
+	cmd := exec.Command(wiretest.Tool(t, "tshark"), "-n", "-r", file, "-X",
 		"lua_script:"+wiretest.Path(t, "..", "wireshark", "rocecn.lua"), "-T", "fields", "-E", "separator=|", "-e",
 		"rocecn.broken", "-e", "rocecn.deviation", "-e", "rocecn.icrc.wrong", "-e",
 		"_ws.expert.message")

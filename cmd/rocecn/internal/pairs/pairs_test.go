@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -150,9 +149,8 @@ func TestArguments(t *testing.T) {
 	require.Contains(t, stderr, "rocecn pairs: no-such-file: no such file or directory\n")
 	require.Contains(t, out, "fd77::1 > fd77::2")
 
-	cut := filepath.Join(t.TempDir(), "cut.pcap")
 	whole := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
-	require.NoError(t, os.WriteFile(cut, whole[:len(whole)-5], 0o600))
+	cut := wiretest.File(t, "cut.pcap", whole[:len(whole)-5])
 	out, _, status = pairs(nil, cut)
 	require.Equal(t, 1, status)
 	require.Contains(t, out, "fd77::1 > fd77::2") // the earlier part is printed

@@ -92,9 +92,7 @@ func rehearse(t testing.TB, role, config string, in []byte) (lines []map[string]
 // file writes a file and returns its name.
 func file(t testing.TB, content string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "config.json")
-	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
-	return name
+	return wiretest.File(t, "config.json", content)
 }
 
 // records returns the packets of a whole capture.
@@ -210,8 +208,7 @@ func TestUsage(t *testing.T) {
 	in := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	good, out := file(t, `{"enabled": true}`), filepath.Join(t.TempDir(), "out")
 	missing := filepath.Join(t.TempDir(), "missing")
-	damaged := filepath.Join(t.TempDir(), "damaged")
-	require.NoError(t, os.WriteFile(damaged, []byte("no capture at all"), 0o600))
+	damaged := wiretest.File(t, "damaged", "no capture at all")
 	for _, c := range []struct {
 		args    []string
 		status  int

@@ -81,8 +81,7 @@ func TestRecording(t *testing.T) {
 		{"no message", nil, "99 99 99 99 99", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			stream := filepath.Join(t.TempDir(), "routers.bmp")
-			require.NoError(t, os.WriteFile(stream, bytes.Join(c.messages, nil), 0o600))
+			stream := wiretest.File(t, "routers.bmp", bytes.Join(c.messages, nil))
 			p := packet(t)
 			var stdout, stderr bytes.Buffer
 			args := []string{"-role", "switch", "-config", file(t, routingSwitch), "-bmp", stream, "-"}

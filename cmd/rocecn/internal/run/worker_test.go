@@ -269,8 +269,7 @@ var everyRole = func() map[string]string {
 // written writes a file and returns its name.
 func written(t testing.TB, name, content string) string {
 	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	name = wiretest.File(t, name, content)
 	return name
 }
 

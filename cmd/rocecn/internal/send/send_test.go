@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -133,8 +131,7 @@ func TestLinkTypes(t *testing.T) {
 		var b bytes.Buffer
 		w := wiretest.Must(capture.NewWriter(&b, link, time.Microsecond))(t)
 		require.NoError(t, w.Write(&capture.Record{Data: data, OrigLen: uint32(len(data))}))
-		path := filepath.Join(t.TempDir(), "capture")
-		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+		path := wiretest.File(t, "capture", b.Bytes())
 		return path
 	}
 	address, lines := listener(t, "[::1]", "proxy") // for two datagrams

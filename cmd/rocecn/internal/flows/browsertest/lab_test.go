@@ -7,8 +7,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,8 +73,7 @@ func labPage(t *testing.T, r *experiment.Results) string {
 	t.Helper()
 	var page bytes.Buffer
 	require.NoError(t, r.Page(&page))
-	html := filepath.Join(t.TempDir(), "page.html")
-	require.NoError(t, os.WriteFile(html, page.Bytes(), 0o644))
+	html := wiretest.File(t, "page.html", page.Bytes())
 	return html
 }
 
