@@ -105,11 +105,6 @@ func (d *Decoder) decodeFrame(p *Packet) bool {
 	d.m.DecodeView(d.f.Outer(), c) // the error is also in Kind
 	if d.m.Kind == message.KindOther && d.f.Tunnels().Len() > 0 {
 		d.m.DecodeView(d.f.Inner(), c)
-		outermost := d.f.Mirror()
-		if outermost == nil {
-			outermost = d.f.Outer().IP()
-		}
-		p.readIngress(outermost)
 	}
 	switch d.m.Kind {
 	case message.KindOther:
@@ -211,7 +206,9 @@ func (d *Decoder) readTransport(p *Packet) {
 		p.vlan, p.pcp = id, 1<<priority
 	}
 	d.readMACs(p)
-	p.readIngress(u.Outer)
+	if len(u.Outer) > 0 {
+		d.readIngress(p)
+	}
 	d.readOuter(p)
 }
 
@@ -268,12 +265,16 @@ func (d *Decoder) readMACs(p *Packet) {
 	}
 }
 
-// readIngress sets the tunnel ingress and the flow label chosen by it, if the outermost header of a
-// tunnelled packet is IPv6.
-func (p *Packet) readIngress(outer []byte) {
-	if wire.Version(outer) == wire.IPv6 {
-		src, _ := wire.AddressOctets(outer)
-		p.tunnelled, p.ingress, p.label = true, [16]byte(src), wire.FlowLabel(outer)
+// readIngress sets the tunnel ingress and the flow label chosen by it, if the packet is inside an IPv6 packet, and not
+// below MPLS labels alone.
+func (d *Decoder) readIngress(p *Packet) {
+	outermost := d.f.Mirror()
+	if outermost == nil {
+		outermost = d.f.Outer().IP()
+	}
+	if len(outermost) > len(d.m.Packet.IP) && wire.Version(outermost) == wire.IPv6 {
+		src, _ := wire.AddressOctets(outermost)
+		p.tunnelled, p.ingress, p.label = true, [16]byte(src), wire.FlowLabel(outermost)
 	}
 }
 

@@ -79,6 +79,47 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
+// MPLS labels of any value before a tunnel are not a part of its header, and alone they are no tunnel with a label for
+// FCNs.
+func TestTunnelsBelowMPLS(t *testing.T) {
+	const flowLabel = 0xBEEF5
+	inner := newWrite(t, 10, 30)
+	be.PutUint32(inner, be.Uint32(inner)|flowLabel)
+	for _, c := range []struct {
+		name   string
+		tunnel encap.Tunnel
+		fcns   uint64
+	}{
+		{"ipip", &encap.IPInIPv6{Src: pe1, Dst: pe2}, 1},
+		{"vxlan", &encap.VXLAN{Src: pe1, Dst: pe2, VNI: 7, Ethernet: make([]byte, 14)}, 1},
+		{"no tunnel", nil, 0},
+	} {
+		for _, label := range []uint32{16, 0x3E800, 0x6ABCD} { // the last one begins as an IPv6 header does
+			t.Run(fmt.Sprintf("%s, label %#x", c.name, label), func(t *testing.T) {
+				outer, ingress := inner, hostA
+				if c.tunnel != nil {
+					outer, ingress = wiretest.Must(c.tunnel.Append(nil, inner, flowLabel))(t), pe1
+				}
+				const bottomOfStack, ttl = 1 << 8, 64
+				frame := be.AppendUint32(append(make([]byte, 12), 0x88, 0x47), label<<12|bottomOfStack|ttl)
+				table := New(Config{})
+				var d Decoder
+				var p Packet
+				require.True(t, d.Decode(&p, append(frame, outer...), rocev2.DecodeOptions{}))
+				table.Observe(&p, 1, time.Time{})
+				m := fcn.Message{FlowLabel: flowLabel, Level: 3}
+				notice := wiretest.Must(m.AppendPacket(nil, pe2, ingress, fcn.Config{}))(t)
+				require.True(t, d.Decode(&p, notice, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+				table.Observe(&p, 2, time.Time{})
+				all := table.Snapshot()
+				require.Len(t, all.Flows, 1)
+				require.Equal(t, c.fcns, all.Flows[0].FCN)
+				require.Len(t, all.Unpaired, int(1-c.fcns))
+			})
+		}
+	}
+}
+
 // A truncated packet in a tunnel also shows the label of its flow.
 func TestTunnelsOfTruncatedPackets(t *testing.T) {
 	for _, tunnel := range []encap.Tunnel{&encap.IPInIPv6{Src: pe1, Dst: pe2},
