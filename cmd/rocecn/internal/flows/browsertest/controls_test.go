@@ -2,7 +2,9 @@ package browsertest
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // The brush lies over the visible part, and each tick of the axis at its time.
@@ -101,12 +104,26 @@ func TestLegends(t *testing.T) {
 		}
 		return all
 	}
-	all := legend(`[...document.querySelectorAll("#totals .of-counts .legend > span")].map(e => e.textContent)`)
+	const inTotals = `[...document.querySelectorAll("#totals .of-counts .legend > span")].map(e => e.textContent)`
+	all := legend(inTotals)
 	require.Positive(t, sum.CE)
 	require.Equal(t, sum.CE, all["CE"])
 	require.Equal(t, sum.CNPs+sum.Fast, all["CNP"])
 	require.Equal(t, sum.Missing, all["missing"])
 	require.Equal(t, sum.Late, all["out of order"])
+
+	// The first bin counts as well: the capture begins with a marked packet.
+	made.Frames = made.Frames[slices.IndexFunc(made.Frames, func(f *traffic.Frame) bool {
+		var p rocev2.Packet
+		return p.DecodeEthernet(f.Data) == nil && p.ECN() == rocev2.CE
+	}):]
+	name := filepath.Join(t.TempDir(), "marked.pcap")
+	file := wiretest.Must(os.Create(name))(t)
+	require.NoError(t, made.Write(file))
+	require.NoError(t, file.Close())
+	open(t, ctx, pageOf(t, name))
+	painted(t, ctx)
+	require.Equal(t, sum.CE, legend(inTotals)["CE"])
 }
 
 // The chart of a row marks CNPs and Fast CNPs, each at its time.

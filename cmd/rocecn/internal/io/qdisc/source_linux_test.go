@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
@@ -20,6 +21,7 @@ import (
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -401,6 +403,47 @@ func TestRights(t *testing.T) {
 		})
 		require.ErrorIs(t, err, c.err)
 	}
+}
+
+// Open fails if the program cannot be attached, as where a filter of system calls forbids it.
+func TestAttachmentRejected(t *testing.T) {
+	h := wiretest.NewHost(t, "node")
+	require.ErrorIs(t, h.Try(func() error {
+		if err := rejectAttachments(); err != nil {
+			return err
+		}
+		s, err := Open(Config{Interfaces: []Interface{{Name: "lo"}}})
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}), fs.ErrPermission)
+}
+
+// rejectAttachments makes the kernel reject the attachment of BPF programs by this thread, with EACCES.
+func rejectAttachments() error {
+	const number, highWord, lowWord = 0, 16, 20 // of the system call, and of its first argument: either order
+	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: number, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_BPF, SkipTrue: 6},
+		bpf.LoadAbsolute{Off: highWord, Size: 4},
+		bpf.TAX{},
+		bpf.LoadAbsolute{Off: lowWord, Size: 4},
+		bpf.ALUOpX{Op: bpf.ALUOpOr},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.BPF_LINK_CREATE, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.BPF_RAW_TRACEPOINT_OPEN, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
+	})
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(program))
+	for i, in := range program {
+		filter[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	loaded := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&loaded)), 0, 0)
 }
 
 // Waiting and reading allocate nothing.
