@@ -126,6 +126,14 @@ func TestRequestsBeforeFirstSeen(t *testing.T) {
 	}
 }
 
+// A late request before the first one seen is one message, also if it is retransmitted.
+func TestLateBeforeFirstSeen(t *testing.T) {
+	s := newPaired(t, 10).sendOnly(14, 12, 12)
+	require.Equal(t, PSN{First: 12, Last: 14, Connections: 1, Gaps: 1, Missing: 4, Late: 1, Retransmitted: 1,
+		Unjudged: 3}, s.onlyFlow().PSN)
+	require.Equal(t, Messages{Begun: 2, Complete: 2}, s.onlyFlow().messages[MessageSend])
+}
+
 // A READ for more than the one it retransmits takes more PSNs.
 func TestLongerRetransmission(t *testing.T) {
 	s := newPaired(t, 10).sendRead(10, 1024).sendRead(10, 4096).sendOnly(14)
