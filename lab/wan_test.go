@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -262,6 +263,32 @@ func TestTrace(t *testing.T) {
 			}
 		}
 		require.Positive(t, seen)
+	}
+}
+
+// The octets of a trace take time on each link. By hand: a Hop-by-Hop header has 2 octets, padding 2, the option 4 and
+// the trace 8 (RFC 9197, RFC 9486); a record has 20 octets, and 28 with the octets sent; the sum is a multiple of 8.
+func TestTraceTakesTime(t *testing.T) {
+	for _, c := range []struct {
+		variant Variant
+		hops    int
+		octets  int64
+	}{{HPCC, 1, 48}, {HPCC, 0, 160}, {HPCC, 8, 240}, {HPCCFastCNP, 1, 40}, {HPCCFastCNP, 5, 120}, {HPCCBoth, 2, 72}} {
+		t.Run(fmt.Sprintf("%v, %d", c.variant, c.hops), func(t *testing.T) {
+			cfg := dcqcn(c.variant)
+			cfg.HPCC, cfg.TraceHops, cfg.Pipeline = hpccOf(20*time.Microsecond), c.hops, 0
+			n := must(New(cfg))
+			s := n.Switch()
+			for range 2 {
+				n.Link(n.Host(), s, 100*sim.Gbps, µs)
+			}
+			var arrived sim.Time
+			n.Delivered = func(*Flow, sim.Time) { arrived = n.Sim.Now() }
+			must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0)).Post(100)
+			n.Until(10 * µs)
+			wire := 82 + c.octets + 100 + 20 // with the gap between frames; an octet takes 80 ps
+			require.Equal(t, 2*(µs+sim.Time(80*wire)), arrived)
+		})
 	}
 }
 
