@@ -367,6 +367,23 @@ func TestSendersOfIncast(t *testing.T) {
 	}
 }
 
+// Without moments to compare, a receiver's port of known load decides: with free capacity it is not its congestion.
+func TestLoadOfIncastWithoutMoments(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		load float64
+		want string
+	}{{"full", 0.75, "incast 10.0.0.1"}, {"free", 0.29, "congestion"}} {
+		t.Run(row.name, func(t *testing.T) {
+			all := incastOf()
+			for i := range all {
+				all[i].Evidence.PortLoad, all[i].Evidence.Episodes = row.load, nil
+			}
+			require.Equal(t, row.want, causesOf(explainFlows(all...))[0])
+		})
+	}
+}
+
 // Moments of congestion belong together if at most 100 µs are between them, whichever came first.
 func TestMomentsOfIncast(t *testing.T) {
 	of := func(shift time.Duration) string {

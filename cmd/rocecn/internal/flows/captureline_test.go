@@ -53,6 +53,9 @@ func TestCaptureLine(t *testing.T) {
 		})
 	}
 	require.Len(t, describeCapture(&flows.Capture{ClockSteps: make([]flows.ClockStep, 20)}), maxStepSentences+1)
+	two := flows.Capture{ClockSteps: []flows.ClockStep{{Frame: 3, By: time.Second}, {Frame: 9, By: -time.Minute}}}
+	require.Equal(t, []clockStepLine{{3, 1e6}, {9, -60e6}}, captureLineOf(&two, nil).ClockSteps)
+	require.Len(t, describeCapture(&two), 2)
 }
 
 // A sample of the packets does not show the lost ones.

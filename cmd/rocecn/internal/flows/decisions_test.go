@@ -469,6 +469,9 @@ func TestUnknownLink(t *testing.T) {
 	}
 	_, _, stderr := run(t, nil, path)
 	require.Contains(t, stderr, "60 packets, 60 other\n")
+	status, _, stderr := top(t, nil, path)
+	require.Zero(t, status)
+	require.Contains(t, stderr, path+": packets of a link type that is not supported are counted as others\n")
 	status, out, stderr := run(t, nil, "-json", "-compare", path, wiretest.Path(t, "rxe-rping6.pcap"))
 	require.Zero(t, status)
 	require.Contains(t, out, `"lost":0`)

@@ -124,6 +124,29 @@ func TestTopOrder(t *testing.T) {
 	}
 }
 
+// Numbers of trouble are red or yellow, and without a colour if they are 0.
+func TestTopColours(t *testing.T) {
+	w := watched(flowOf(1, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.Timeout = 7, 2 }))
+	coloured := func() map[string]string {
+		all := map[string]string{}
+		for _, line := range w.headLines() {
+			for _, part := range line {
+				all[part.Text] = part.colour
+			}
+		}
+		return all
+	}
+	got := coloured()
+	require.Equal(t, red, got["retransmissions 7"])
+	require.Equal(t, red, got["2 after a timeout"])
+	for _, text := range []string{"RNR NAK 0", "NAK 0"} {
+		require.Contains(t, got, text)
+		require.Empty(t, got[text])
+	}
+	w = watched(flowOf(1, func(f *flows.Flow) {}))
+	require.Empty(t, coloured()["retransmissions 0"])
+}
+
 // In any size, no line is longer than the screen is wide, there are no more lines than fit, and flows in trouble come
 // first.
 func TestTopFits(t *testing.T) {
