@@ -125,6 +125,36 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
+// A border that forwards nothing after a packet that it dropped passes no case about such packets.
+func TestBorderThatCloses(t *testing.T) {
+	s, closed := subjectOf("border"), false
+	in := func(_ *memoryRig, _ int, frame []byte) []byte {
+		p, _ := readFrame(frame, nil)
+		if closed = closed || p != nil && p.kind(&points) == kindFastCNP; closed {
+			return nil
+		}
+		return frame
+	}
+	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "F39.1") {
+		require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
+		require.Contains(t, r.Seen, "data no longer crosses")
+	}
+}
+
+// Each of several CNPs is checked, not only the first one.
+func TestSecondCNPWrong(t *testing.T) {
+	s, count := subjectOf("ingress"), 0
+	out := rewrite(kindCNP, func(p *packet) {
+		if count++; count > 1 {
+			p.afterBTH()[3] = 0x5A // a reserved octet
+		}
+	})
+	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{out: out}, "F07.1") {
+		require.Equal(t, fail, r.Verdict, "%s: %s", id, r.Seen)
+	}
+	require.Greater(t, count, 1)
+}
+
 // A switch that only sends fewer Fast CNPs to a host that rejects them violates the requirement.
 func TestReducedAfterRejection(t *testing.T) {
 	s := subjectOf("switch")

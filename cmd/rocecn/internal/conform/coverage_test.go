@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -65,4 +66,16 @@ func TestCoverage(t *testing.T) {
 	for _, row := range slices.Sorted(maps.Keys(rows)) {
 		require.True(t, covered[row], "%s has neither a case nor a reason", row)
 	}
+}
+
+// Each case is as strict as its document, and needs the abilities without which a device cannot pass it. The file has a
+// line for each case: role, id, level, and the words of device.supports that it needs, or those that exclude it after !.
+func TestCasesByAbility(t *testing.T) {
+	var all strings.Builder
+	for _, name := range roleNames {
+		for _, c := range roleInfos[name].cases() {
+			fmt.Fprintln(&all, strings.Join(append([]string{name, c.id, string(c.level)}, c.needs...), " "))
+		}
+	}
+	require.Equal(t, string(wiretest.Must(os.ReadFile("testdata/cases.txt"))(t)), all.String())
 }

@@ -263,6 +263,12 @@ func plantedFaults() []planted {
 					p.ip[1] |= 0x30
 				}
 			})},
+		{subject: "switch", name: "makes Not-ECT data ECN-capable", caught: "F14.5",
+			out: raw(kindData, func(p *packet) {
+				if p.v6 && p.ecn() == 0 {
+					p.ip[1] |= 0x20
+				}
+			})},
 		{subject: "switch", name: "marks Not-ECT of IPv4", caught: "F14.6",
 			out: rewrite(kindData, func(p *packet) {
 				if !p.v6 && p.ecn() == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/shape"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/netio"
@@ -63,4 +64,10 @@ func TestCallsOfProgram(t *testing.T) {
 			require.Equal(t, row.want, p.calls)
 		})
 	}
+}
+
+// Packets with a rate are counted by the reason for their delay.
+func TestListDelays(t *testing.T) {
+	require.Equal(t, []delay{{"nothing", 1}, {"rate", 2}, {"stop", 3}, {"horizon", 4}},
+		listDelays(shape.Shaped{Passed: 1, Delayed: 2, Stopped: 3, Capped: 4}))
 }

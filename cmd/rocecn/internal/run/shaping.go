@@ -291,12 +291,18 @@ func (s *server) rateMetrics(t *prometheus.Text) {
 		if !ok {
 			continue
 		}
-		n := p.Counters()
-		for _, delay := range []struct {
-			name string
-			n    uint64
-		}{{"nothing", n.Passed}, {"rate", n.Delayed}, {"stop", n.Stopped}, {"horizon", n.Capped}} {
-			t.Sample(float64(delay.n), "role", k.name, "wait", delay.name)
+		for _, d := range listDelays(p.Counters()) {
+			t.Sample(float64(d.packets), "role", k.name, "wait", d.reason)
 		}
 	}
+}
+
+// A delay is the number of packets that were delayed for a reason.
+type delay struct {
+	reason  string
+	packets uint64
+}
+
+func listDelays(n shape.Shaped) []delay {
+	return []delay{{"nothing", n.Passed}, {"rate", n.Delayed}, {"stop", n.Stopped}, {"horizon", n.Capped}}
 }
