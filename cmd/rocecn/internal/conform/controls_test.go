@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
 // offCases are the cases about devices that are off, by role.
@@ -138,6 +140,23 @@ func TestBorderThatCloses(t *testing.T) {
 	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "F39.1") {
 		require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
 		require.Contains(t, r.Seen, "data no longer crosses")
+	}
+}
+
+// If a resume does not end a stop, the report has the time without packets after it. Here it is
+// a stop of 65 ms after one of 60 ms.
+func TestGapAfterResume(t *testing.T) {
+	s := subjectOf("pause")
+	in := onPPFC(func(p *packet) {
+		if b := p.afterBTH(); len(b) == 24 && b[17]&3 == 1 {
+			b[17] &^= 3
+			b[22], b[23] = 0xFF, 0xFF
+		}
+	})
+	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "X14.2") {
+		require.Equal(t, fail, r.Verdict, "%s: %s", id, r.Seen)
+		gap := wiretest.Must(time.ParseDuration(strings.TrimPrefix(r.Seen, "no packet for ")))(t)
+		require.Greater(t, gap, 64*time.Millisecond)
 	}
 }
 
