@@ -69,7 +69,7 @@ func TestCoverage(t *testing.T) {
 }
 
 // Each case is as strict as its document, and needs the abilities without which a device cannot pass it. The file has a
-// line for each case: role, id, level, and the words of device.supports that it needs, or those that exclude it after !.
+// line for each case: role, id, level, and the words of device.supports that it needs or, after !, must not have.
 func TestCasesByAbility(t *testing.T) {
 	var all strings.Builder
 	for _, name := range roleNames {
