@@ -161,7 +161,7 @@ func TestIP6TablesQuotes(t *testing.T) {
 		cmd := exec.Command(sh, "-c", `iptables() { :; }
 			ip6tables() { case "$*" in *"-m dst"*) printf '%s' "$2"; esac; }
 			`+commands)
-		cmd.Env = []string{"PATH="}
+		cmd.Env = []string{"PATH=" + t.TempDir()}
 		require.Equal(t, name, string(wiretest.Must(cmd.Output())(t)))
 	}
 }

@@ -21,8 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The main thread does not end, and with it would not a namespace: keep tests
-// off it.
 const (
 	packet   = " 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000"
 	macs     = "020000000001 020000000002"

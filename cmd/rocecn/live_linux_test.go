@@ -22,8 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The main thread does not end, and with it would not a namespace: keep tests
-// off it.
 // liveFrames are frames of every kind, plain, tagged, and in a mirror.
 func liveFrames(t *testing.T) (frames [][]byte) {
 	for _, p := range wiretest.Capture(t, "messages.pcap") {

@@ -159,7 +159,7 @@ func keys(t *testing.T, fact func(string, ...any)) {
 var update = flag.Bool("update", false, "write the outputs in the documents again")
 
 // TestDocuments runs every console line that begins with $ in a shell in the root of the module, and compares its
-// output with the document. The shell finds the programs linked here and no others: no document changes the machine.
+// output with the document. The shell finds the programs linked here, and no other program is found.
 func TestDocuments(t *testing.T) {
 	root := wiretest.Root(t)
 	self := wiretest.Must(os.Executable())(t)

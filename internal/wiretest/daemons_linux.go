@@ -19,7 +19,11 @@ type Router struct {
 // Kill kills a daemon of FRRouting.
 func (r *Router) Kill(t testing.TB, daemon string) {
 	t.Helper()
-	if err := r.daemons[daemon].Kill(); err != nil {
+	p, ok := r.daemons[daemon]
+	if !ok {
+		t.Fatalf("%s: daemon %q: want one that StartFRR has started", r.host.Name, daemon)
+	}
+	if err := p.Kill(); err != nil {
 		t.Fatalf("%s: %s: %v", r.host.Name, daemon, err)
 	}
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// The main thread does not end, and with it would not a namespace: keep tests
-// off it.
 // A notice is a buffer that says when something is in it.
 type notice struct {
 	bytes.Buffer

@@ -21,8 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The main thread does not end, and with it would not a namespace: keep tests
-// off it.
 func goOn(int64) error { return nil }
 
 const (
