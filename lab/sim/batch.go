@@ -14,10 +14,11 @@ type Reader interface {
 const (
 	readSteps  = 3
 	manyEvents = 1024 // pending events from which on batches are used: the memory for fewer fits into the cache
-	batchSize  = 32   // events of a batch: the memory for them stays in the cache
+	batchSize  = 32   // events of a new batch: the memory for them stays in the cache
+	maxBatch   = 2 * batchSize
 )
 
-// A batch has the earliest events, in order: each comes before all events of the heap.
+// A batch has the earliest events, at most maxBatch, in order: each comes before all events of the heap.
 type batch struct {
 	events []event
 	first  int
@@ -31,14 +32,27 @@ func (b *batch) isBeforeLast(e *event) bool {
 	return b.first < len(b.events) && e.isBefore(&b.events[len(b.events)-1])
 }
 
-// insert adds an event in its place.
+// insert adds an event in its place. It reuses the memory for events that ran, also of a batch that is never empty
+// because its last event is far in the future.
 func (b *batch) insert(e event) {
+	if b.first > len(b.events)/2 {
+		n := copy(b.events, b.events[b.first:])
+		b.events, b.first = b.events[:n], 0
+	}
 	b.events = append(b.events, e)
 	i := len(b.events) - 1
 	for ; i > b.first && e.isBefore(&b.events[i-1]); i-- {
 		b.events[i] = b.events[i-1]
 	}
 	b.events[i] = e
+}
+
+// removeLast removes the last event of the batch and returns it.
+func (b *batch) removeLast() event {
+	last := len(b.events) - 1
+	e := b.events[last]
+	b.events = b.events[:last]
+	return e
 }
 
 // fillBatch moves the earliest events from the heap to the empty batch, and reads ahead for them.

@@ -149,7 +149,10 @@ func (s *Sim) AtOrder(at Time, order Order, to ID, arg uint32) {
 	e := event{at, order, to, arg}
 	if s.near.isBeforeLast(&e) {
 		s.near.insert(e)
-		return
+		if s.near.len() <= maxBatch {
+			return
+		}
+		e = s.near.removeLast()
 	}
 	s.heap.push(e)
 }

@@ -123,6 +123,58 @@ func TestOrderOfMany(t *testing.T) {
 	}
 }
 
+// bursts schedules events while others are pending.
+type bursts struct {
+	sim   *Sim
+	id    ID
+	times []Time
+	next  int // number of events that each event schedules
+	most  int // events of the batch
+}
+
+// Handle schedules the next events, the later ones first.
+func (b *bursts) Handle(arg uint32) {
+	b.times = append(b.times, b.sim.Now())
+	if arg == 0 {
+		return
+	}
+	for i := range b.next {
+		b.sim.Schedule(b.sim.Now()+Time(b.next-i), Arrival, b.id, uint32(i/(b.next-1))*(arg-1))
+	}
+	b.most = max(b.most, b.sim.near.len())
+}
+
+// A batch with a last event far in the future stays small, however many events run before that one.
+func TestBatchIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		next   int
+		rounds int
+	}{
+		{"two events from one", 2, 20_000},
+		{"more events from one than a batch has", 3 * maxBatch, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const far = 2 * manyEvents
+			s := new(Sim)
+			b := &bursts{sim: s, next: c.next}
+			b.id = s.Add(b)
+			for i := range far {
+				s.Schedule(Second+Time(i), Timer, b.id, 0)
+			}
+			s.Schedule(0, Arrival, b.id, uint32(c.rounds))
+			s.Until(Second - 1)
+			require.EqualValues(t, 1+c.next*c.rounds, s.Events())
+			require.LessOrEqual(t, b.most, maxBatch)
+			require.LessOrEqual(t, cap(s.near.events), 4*maxBatch)
+			require.Equal(t, far, s.Pending())
+			s.Until(2 * Second)
+			require.EqualValues(t, 1+c.next*c.rounds+far, s.Events())
+			require.True(t, slices.IsSorted(b.times))
+		})
+	}
+}
+
 func TestStop(t *testing.T) {
 	var s Sim
 	m := &many{sim: &s, random: rand.New(rand.NewPCG(1, 1)), stop: 2}
