@@ -23,7 +23,7 @@ type packet struct {
 
 // find checks ip down to the UDP length and locates its parts.
 func find(ip []byte) (p packet, err error) {
-	first := wire.Announce(ip)
+	first := wire.ImpliedStart(ip)
 	udp, limit := wire.PlainUDP(ip, 0, first)
 	if udp == 0 {
 		udp, limit = wire.ExtendedUDP(ip, 0, first)

@@ -91,7 +91,7 @@ func firstBranch(b []byte, link LinkType) (ip, udp, end int) {
 			udp, end = wire.ExtendedUDP(b, wire.EthernetSize, first)
 		}
 	case link == LinkIP:
-		first := wire.Announce(b)
+		first := wire.ImpliedStart(b)
 		if udp, end = wire.PlainUDP(b, 0, first); udp == 0 {
 			udp, end = wire.ExtendedUDP(b, 0, first)
 		}

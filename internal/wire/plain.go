@@ -1,9 +1,9 @@
 package wire
 
-// PlainUDP is the first branch of every walk. It returns the offset of the UDP header and the end of the IP packet,
-// by its length field, if the header at b[ip:] is IPv4 without options or IPv6 without extension headers, as the
-// EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType and the first
-// two octets of the IP header. The function is small enough to be inlined.
+// PlainUDP is the first branch of every walk of package rocev2. It returns the offset of the UDP header and the end of
+// the IP packet, by its length field, if the header at b[ip:] is IPv4 without options or IPv6 without extension
+// headers, as the EtherType announces, not a fragment, and followed by UDP. Otherwise udp is 0. first has the EtherType
+// and the first two octets of the IP header. The function is small enough to be inlined.
 func PlainUDP(b []byte, ip int, first uint32) (udp, end int) {
 	if len(b) >= ip+minPlain {
 		switch {
@@ -37,9 +37,9 @@ func ExtendedUDP(b []byte, ip int, first uint32) (udp, end int) {
 	return ip + ext + ExtensionUnit*(1+int(h[ext+1])), ip + ext + int(be.Uint16(h[4:]))
 }
 
-// Announce returns the first argument of PlainUDP and ExtendedUDP for an IP packet without a link-layer header, with
-// the EtherType that its version field implies. It is 0, which both reject, if ip is shorter than both need.
-func Announce(ip []byte) (first uint32) {
+// ImpliedStart returns the argument first of PlainUDP and ExtendedUDP for an IP packet without a link-layer header,
+// with the EtherType that its version field implies. It is 0, which both reject, if ip is shorter than both need.
+func ImpliedStart(ip []byte) (first uint32) {
 	switch {
 	case len(ip) < minPlain:
 		return 0
