@@ -31,7 +31,9 @@ func (p *Port) readArrival(step int) uint64 {
 			return uint64(out.busy) + out.readQueue()
 		}
 	case *Host:
-		return p.net.flows[k.flow].readState()
+		if uint(k.flow) < uint(len(p.net.flows)) {
+			return p.net.flows[k.flow].readState()
+		}
 	}
 	return 0
 }

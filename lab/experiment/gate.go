@@ -116,7 +116,7 @@ func (c *Case) runHalves(r *scenario.Result) map[string][2]float64 {
 	return halves
 }
 
-// drifts reports whether a figure of the runs of a case is not steady. A longer warmup does not help against too few
+// drifts reports whether a figure of the runs of a case is not steady. A longer run does not help against too few
 // seeds.
 func (c *Case) drifts(runs []*Run) bool {
 	type id struct {

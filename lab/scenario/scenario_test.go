@@ -35,13 +35,14 @@ func TestPrints(t *testing.T) {
 	text := wiretest.Must(os.ReadFile("testdata/printed.json"))(t)
 	var printed []json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &printed))
-	require.Len(t, printed, 31)
+	require.Len(t, printed, 32)
 	var all bytes.Buffer
 	for _, p := range printed {
 		s := read(t, string(p))
 		results, err := s.Run(t.Context(), func(float64) {})
 		require.NoError(t, err, s.Name)
 		for _, r := range results {
+			require.Equal(t, s.Switch.Trim, r.Counts.Trimmed > 0, s.Name)
 			fmt.Fprintf(&all, "%s, %v: %016x, %d events, %d packets, %d lost, %d cuts, %d pauses, %d finished\n",
 				s.Name, r.Variant, r.Print, r.Events,
 				r.Counts.Packets, r.Counts.Lost, r.Counts.Notified, r.Counts.Pauses, r.Finished)
