@@ -454,24 +454,32 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A filter of another kind is at the place of the shaper's. The error names the interface, and no program is
+// Another program has an object at the place of the shaper's filter. The error names the interface, and no program is
 // left.
 func TestNoPlaceForFilter(t *testing.T) {
-	eth0, _ := pair(t)
-	tc.WithTCX = false
-	defer func() { tc.WithTCX = true }()
-	for _, command := range []string{"qdisc add dev eth0 clsact",
-		fmt.Sprintf("filter add dev eth0 egress pref %d protocol all u32 match u32 0 0 classid 1:1", tc.Shape)} {
-		if out, err := exec.Command("tc", strings.Fields(command)...).CombinedOutput(); err != nil {
-			wiretest.NotInKernel(t, "CONFIG_NET_CLS_U32", command+": "+string(out))
-		}
+	for _, c := range []struct{ name, command string }{
+		{"qdisc without egress", "qdisc add dev eth0 ingress"},
+		{"filter of another kind", fmt.Sprintf(
+			"filter add dev eth0 egress pref %d protocol all u32 match u32 0 0 classid 1:1", tc.Shape)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eth0, _ := pair(t)
+			tc.WithTCX = false
+			defer func() { tc.WithTCX = true }()
+			if strings.HasPrefix(c.command, "filter") {
+				require.NoError(t, exec.Command("tc", "qdisc", "add", "dev", "eth0", "clsact").Run())
+			}
+			if out, err := exec.Command("tc", strings.Fields(c.command)...).CombinedOutput(); err != nil {
+				wiretest.NotInKernel(t, "CONFIG_NET_CLS_U32", c.command+": "+string(out))
+			}
+			s, err := Open(Config{Interfaces: []string{"eth0"}, MaxFlows: 4})
+			if err == nil {
+				s.Close()
+			}
+			require.ErrorContains(t, err, "eth0: clsact: ")
+			require.Zero(t, programs(t, eth0))
+		})
 	}
-	s, err := Open(Config{Interfaces: []string{"eth0"}, MaxFlows: 4})
-	if err == nil {
-		s.Close()
-	}
-	require.ErrorContains(t, err, "eth0: clsact: ")
-	require.Zero(t, programs(t, eth0))
 }
 
 func live(t *testing.T) {

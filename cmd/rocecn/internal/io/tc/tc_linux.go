@@ -86,8 +86,9 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 	f := &filter{socket, Message(index, handle, parent, uint32(place)<<16|everything)}
 	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	qdisc := netlink.AppendAttribute(Message(index, Clsact, clsact, 0), Kind, []byte("clsact\x00")...)
-	err = socket.Request(unix.RTM_NEWQDISC, create, qdisc, nil)
-	if err == nil || err == unix.EEXIST {
+	// Without NLM_F_EXCL an existing clsact is kept. Qdisc ingress is an error: it would run the program at ingress.
+	err = socket.Request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE, qdisc, nil)
+	if err == nil {
 		_ = socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil) // left by another process
 		var options []byte
 		word := binary.NativeEndian.AppendUint32
