@@ -46,6 +46,18 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// Episodes within which the clock was set back are nothing that others can be near to.
+func TestSetBackEpisodes(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(1795254649+s, 0) }
+	back := flows.Episode{Since: at(9), Until: at(3)}
+	early, late := flows.Episode{Since: at(1), Until: at(2)}, flows.Episode{Since: at(20), Until: at(21)}
+	got := mergeEpisodes([]*flows.Flow{
+		{Evidence: &flows.Evidence{Episodes: []flows.Episode{late, back}}},
+		{Evidence: &flows.Evidence{Episodes: []flows.Episode{early}}},
+	})
+	require.Equal(t, []flows.Episode{early, late}, got)
+}
+
 func TestCountTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -44,8 +44,9 @@ func (s *spans) overlaps(since, until time.Time) bool {
 // countTogether returns for each episode of each source the number of other sources that have an episode at
 // most sameCongestion away from it. The episodes of a source are in order of time and do not overlap.
 //
-// If an episode is near several ones of a source, it is also near all of them between the first and the last. So
-// pairs of successive episodes are subtracted that are both near it, as an interval from the second to the first is.
+// If an episode is near several ones of a source, it is also near all of them between the first and the last. Subtract
+// each pair of successive episodes of which both are near it: of these pairs the interval from the start of the second
+// to the end of the first overlaps it.
 func countTogether(ofSources [][]flows.Episode) (near []int) {
 	var all []flows.Sign
 	var values []counter

@@ -456,7 +456,7 @@ type victim struct {
 	key     agentKey
 	of      *agent
 	point   flows.SamplePoint // zero for an agent
-	sampled bool              // of an agent: evicted after those without samples
+	sampled bool              // an agent with samples: agents without are evicted first
 	last    time.Time
 }
 

@@ -311,7 +311,7 @@ func (a *actor) logDecision(d *node.Decision, deep bool) {
 	a.server.log.LogAttrs(context.Background(), slog.LevelDebug, "decision", all...)
 }
 
-// attrs are the attributes of a line of the log. Values that are not there add none.
+// attrs are the attributes of a line of the log. Absent values add no attribute.
 type attrs []slog.Attr
 
 func (all *attrs) addText(key, text string) {

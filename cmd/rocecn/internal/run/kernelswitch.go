@@ -2,6 +2,7 @@ package run
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
@@ -249,7 +250,7 @@ type flowMerger struct {
 	list  *flowList
 	own   map[flowName]int // positions of the agent's entries in the list
 	most  int              // maximum of added flows
-	added flowList         // the latest flows that the agent has not
+	added []fastpath.Flow  // the latest flows that the agent has not
 }
 
 // newFlowMerger returns a flowMerger for a list with all entries of the agent.
@@ -262,21 +263,29 @@ func newFlowMerger(l *flowList, most int) *flowMerger {
 }
 
 func (m *flowMerger) add(f *fastpath.Flow) {
-	one := newKernelFlow(*f)
-	if i, ok := m.own[one.name()]; ok {
+	if i, ok := m.own[flowName{src: f.Src, dst: f.Dst, destQP: f.DestQP}]; ok {
+		one := newKernelFlow(*f)
 		m.list.Listed[i].merge(&one)
 		return
 	}
 	m.list.Total++
-	if m.added.Listed = append(m.added.Listed, one); len(m.added.Listed) >= 4*m.most {
-		m.added.keepLatest(m.most)
+	if m.added = append(m.added, *f); len(m.added) >= 4*m.most {
+		m.keepLatest()
 	}
+}
+
+// keepLatest drops all but the latest of the added flows.
+func (m *flowMerger) keepLatest() {
+	slices.SortStableFunc(m.added, func(a, b fastpath.Flow) int { return b.Last.Compare(a.Last) })
+	m.added = m.added[:min(len(m.added), m.most)]
 }
 
 // finish appends the added flows to the list.
 func (m *flowMerger) finish() {
-	m.added.keepLatest(m.most)
-	m.list.Listed = append(m.list.Listed, m.added.Listed...)
+	m.keepLatest()
+	for _, f := range m.added {
+		m.list.Listed = append(m.list.Listed, newKernelFlow(f))
+	}
 }
 
 // newKernelFlow returns a flow of the kernel as /status has it.

@@ -12,11 +12,11 @@ import (
 // or else the time of the call of Read.
 type PacketSource struct {
 	Stream
-	Name string // in errors, such as "nflog: group 5"
+	Name string // the text before errors, such as "nflog: group 5"
 	// Decode returns the packet of a message, which is valid until the next call, and the number of the message, if it
 	// has one. It returns false for a message that is not of this source.
 	Decode func(m Message) (p *netio.Packet, number uint32, numbered, ok bool)
-	Leave  func() error // ends the delivery of messages
+	Leave  func() error // the function that ends the delivery of messages
 
 	packets []netio.Packet
 }
