@@ -75,7 +75,7 @@ type Switch struct {
 	Alpha       float64   `json:"alpha"`
 	PFC         bool      `json:"pfc"`
 	Queue       Size      `json:"queue"`
-	Trim        bool      `json:"trim"` // packets without space are trimmed, with host.selective
+	Trim        bool      `json:"trim"` // trimming of packets without space, with host.selective
 	Headroom    Size      `json:"headroom"`
 	Pool        Size      `json:"headroom_pool"`
 	Reserve     Size      `json:"reserve"`

@@ -267,7 +267,7 @@ func TestTableLimits(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		change func(*TableConfig)
-		key    string // that is wrong, or ""
+		key    string // the wrong key, or ""
 	}{
 		{"line of 1", func(c *TableConfig) { c.DCQCN = PaperDCQCN(1) }, ""},
 		{"line of 0", func(c *TableConfig) { c.DCQCN.Line = 0 }, "DCQCN.Line"},
