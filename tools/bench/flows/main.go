@@ -5,6 +5,7 @@
 //	go -C tools run ./bench/flows -frames 1000000 -connections 64 "$PWD/big.pcap"
 //
 // A million frames are 726 MB. With -reads every other message is an RDMA READ: 16 of 34 frames are its responses.
+// Without -random-psns all PSNs begin with 0, and without -random-order connections take turns in a fixed order.
 //
 // With -incidents it writes a small capture instead, in which all kinds of things
 // happen to a few connections, to look at:
@@ -18,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"time"
@@ -35,20 +37,23 @@ func main() {
 	octets := flag.Int("payload", 692, "`octets` in each packet of a message")
 	length := flag.Int("message", 16, "number of `packets` of a message")
 	reads := flag.Bool("reads", false, "every other message is an RDMA READ")
+	var rounds rounds
+	flag.BoolVar(&rounds.randomPSNs, "random-psns", false, "connections begin with random PSNs, not with 0")
+	flag.BoolVar(&rounds.randomOrder, "random-order", false, "each round of turns is in another, random order")
 	flag.Parse()
 	packets, payload = *length, make([]byte, max(*octets, 0))
 	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<20 || *length < 1 || *octets < 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections, *reads); err != nil {
+	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections, *reads, rounds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // createCapture writes the capture that the flags ask for.
-func createCapture(name string, frames int, incidents uint64, connections int, reads bool) error {
+func createCapture(name string, frames int, incidents uint64, connections int, reads bool, r rounds) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
@@ -58,7 +63,7 @@ func createCapture(name string, frames int, incidents uint64, connections int, r
 	if incidents > 0 {
 		err = traffic.Generate(incidents, traffic.Options{Connections: connections}).Write(out)
 	} else {
-		err = writeCapture(out, frames, connections, reads)
+		err = writeCapture(out, frames, connections, reads, r)
 	}
 	if err != nil {
 		return err
@@ -72,16 +77,29 @@ func createCapture(name string, frames int, incidents uint64, connections int, r
 // packets is the number of packets of a message, the last of which asks for an acknowledgement.
 var packets int
 
-func writeCapture(out io.Writer, frames, connections int, reads bool) error {
+// rounds are the choices of first PSNs and of the order in which connections take turns. Their seed is constant.
+type rounds struct{ randomPSNs, randomOrder bool }
+
+func writeCapture(out io.Writer, frames, connections int, reads bool, r rounds) error {
 	w, err := capture.NewWriter(out, capture.Ethernet, time.Nanosecond)
 	if err != nil {
 		return err
 	}
 	var frame []byte
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	random, order := rand.New(rand.NewPCG(1, 2)), make([]int, connections)
 	psn := make([]uint32, connections)
+	for c := range connections {
+		order[c] = c
+		if r.randomPSNs {
+			psn[c] = random.Uint32N(1 << 24)
+		}
+	}
 	for written, turn := 0, 0; written < frames; turn++ {
-		c := turn % connections
+		if r.randomOrder && turn%connections == 0 {
+			random.Shuffle(connections, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		c := order[turn%connections]
 		for i := range packets + 1 {
 			if written == frames {
 				break

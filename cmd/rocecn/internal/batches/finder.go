@@ -113,7 +113,7 @@ func (f *finder[T]) findBatch() *Batch[T] {
 		f.findPacket()
 		if b := f.batch; b != nil {
 			b.Records, b.err = f.in.AppendBuffered(b.Records)
-			f.ended = b.err != nil
+			f.ended = f.ended || b.err != nil
 			f.passBatch()
 		}
 	}

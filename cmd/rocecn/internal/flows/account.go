@@ -275,7 +275,7 @@ func (a *accountant) printSummary(w io.Writer, r *reader) {
 			cli.Count(e.Packets, "packet"))
 	}
 	if s.Unlearned > 0 {
-		fmt.Fprintf(w, "; queue pairs may be missing: the tables were full for %s (-max-flows)",
+		fmt.Fprintf(w, "; queue pairs may be unknown: the tables were full for %s (-max-flows)",
 			cli.Count(s.Unlearned, "packet"))
 	}
 	if r.inputs.Live {

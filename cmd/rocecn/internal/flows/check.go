@@ -76,7 +76,7 @@ func ruleOf(text string) (r rule, err error) {
 			return r, err
 		}
 	}
-	if (r.total || r.percent) && !r.metric.count {
+	if (r.total || r.percent) && r.metric.count == nil {
 		return r, fmt.Errorf("%s: want a count: other numbers have no total and no percentage", r.metric.name)
 	}
 	if r.value, err = strconv.ParseFloat(strings.TrimSpace(parts[4]), 64); err != nil || math.IsNaN(r.value) {

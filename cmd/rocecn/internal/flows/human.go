@@ -87,7 +87,7 @@ func (h *human) appendTable(b []byte, s *flows.Snapshot) []byte {
 	}
 	if n := s.Stats.Unlearned; n > 0 {
 		b = h.colourText(b, "unlearned", yellow)
-		b = fmt.Appendf(b, "  queue pairs may be missing: the tables were full for %s: -max-flows\n",
+		b = fmt.Appendf(b, "  queue pairs may be unknown: the tables were full for %s: -max-flows\n",
 			cli.Count(n, "packet"))
 	}
 	return b

@@ -12,9 +12,27 @@ import (
 // A metric is a number that is said of a flow. Rules, the order of the table and
 // the columns of CSV name it as the keys of the JSON objects do.
 type metric struct {
-	name  string
-	count bool // it can be summed up over flows, and be a part of their packets
+	name string
+	// count returns the value of a count, which can be summed up over flows and be a part of their packets. It is nil
+	// for other metrics, and returns 0 if the value is unknown.
+	count func(f *flows.Flow) uint64
 	of    func(f *flows.Flow) (value float64, ok bool)
+}
+
+// newCount returns a count that is known for each flow.
+func newCount(name string, of func(f *flows.Flow) uint64) metric {
+	return metric{name, of, func(f *flows.Flow) (float64, bool) { return float64(of(f)), true }}
+}
+
+// newSequenceCount returns a count that is only known for flows with PSNs that are followed.
+func newSequenceCount(name string, of func(f *flows.Flow) uint64) metric {
+	count := func(f *flows.Flow) uint64 {
+		if !f.Sequenced {
+			return 0
+		}
+		return of(f)
+	}
+	return metric{name, count, func(f *flows.Flow) (float64, bool) { return float64(of(f)), f.Sequenced }}
 }
 
 // metrics are all of them, in the order of the columns.
@@ -23,14 +41,13 @@ var metrics = newMetrics()
 func newMetrics() []metric {
 	var all []metric
 	count := func(name string, of func(f *flows.Flow) uint64) {
-		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), true }})
+		all = append(all, newCount(name, of))
 	}
 	sequence := func(name string, of func(f *flows.Flow) uint64) {
-		checked := func(f *flows.Flow) (float64, bool) { return float64(of(f)), f.Sequenced }
-		all = append(all, metric{name, true, checked})
+		all = append(all, newSequenceCount(name, of))
 	}
 	value := func(name string, of func(f *flows.Flow) (float64, bool)) {
-		all = append(all, metric{name, false, of})
+		all = append(all, metric{name, nil, of})
 	}
 	percentiles := func(name string, of func(f *flows.Flow) *flows.Histogram) {
 		at := func(p float64) func(f *flows.Flow) (float64, bool) {
@@ -127,7 +144,7 @@ var (
 
 // sums are the metrics with short names that count requests and responses.
 var sums = []metric{
-	{"ce", true, func(f *flows.Flow) (float64, bool) { return float64(f.Data.CE), true }},
+	newCount("ce", func(f *flows.Flow) uint64 { return f.Data.CE }),
 	sumOf("gaps", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Gaps + r.Gaps }),
 	sumOf("missing", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Missing + r.Missing }),
 	sumOf("late", func(p *flows.PSN, r *flows.ResponsePSN) uint64 { return p.Late + r.Late }),
@@ -136,9 +153,7 @@ var sums = []metric{
 }
 
 func sumOf(name string, of func(p *flows.PSN, r *flows.ResponsePSN) uint64) metric {
-	return metric{name, true, func(f *flows.Flow) (float64, bool) {
-		return float64(of(&f.PSN, &f.Responses.PSN)), f.Sequenced
-	}}
+	return newSequenceCount(name, func(f *flows.Flow) uint64 { return of(&f.PSN, &f.Responses.PSN) })
 }
 
 // metricOf returns the metric with a name, or with the last part of its name: nak is repeats_by.nak. The last part of a

@@ -254,6 +254,17 @@ func TestTotalsOfEverything(t *testing.T) {
 	}
 }
 
+// Sums are exact above 2^53, which a float64 is not, and PSNs that are not followed do not count.
+func TestExactTotals(t *testing.T) {
+	s := &flows.Snapshot{Flows: make([]flows.Flow, 2), Evicted: flows.Evicted{IPOctets: 1<<53 + 1}}
+	s.Flows[0].IPOctets, s.Flows[1].IPOctets = 1<<54+1, 1
+	s.Flows[0].PSN.Gaps, s.Flows[1].PSN.Gaps, s.Flows[1].Sequenced = 5, 7, true
+	got := totalsOf(s).metrics
+	require.Equal(t, uint64(1<<53+1<<54+3), got["ip_octets"])
+	require.EqualValues(t, 7, got["psn.gaps"])
+	require.NotContains(t, got, "rtt_us.p99", "only counts have sums")
+}
+
 // Errors while serving are reported like all others.
 func TestListenSays(t *testing.T) {
 	var stderr strings.Builder

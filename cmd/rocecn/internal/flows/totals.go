@@ -8,8 +8,9 @@ import (
 // totals are the sums over all flows of a table, including evicted ones.
 type totals struct {
 	trouble uint64 // flows in trouble
-	// metrics are the sums of the metrics that are counts, by name. Evicted flows and unpaired answers count as well,
-	// so they never decrease, except those about gaps: a gap may be filled, and a flow may be evicted.
+	// metrics are the sums of the metrics that are counts, by name. Those of packets, ip_octets, ecn, data, trimmed,
+	// responses.psn, repeats_by and answers include evicted flows and unmatched answers. They never decrease, except
+	// repeats_by.spurious. All others are of the flows that are held.
 	metrics    map[string]uint64
 	wrong      [len(wrongNames)]uint64
 	priorities map[string]flows.Priority // of all sources
@@ -21,11 +22,11 @@ var wrongNames = [8]string{"acks", "naks", "rnr_naks", "cnps", "fast", "ppfc", "
 // totalsOf adds up a snapshot.
 func totalsOf(s *flows.Snapshot) *totals {
 	t := &totals{metrics: map[string]uint64{}, priorities: map[string]flows.Priority{}}
-	sums := make([]float64, len(metrics))
+	sums := make([]uint64, len(metrics))
 	add := func(f *flows.Flow) {
 		for i := range metrics {
-			if n, ok := metrics[i].of(f); ok && metrics[i].count {
-				sums[i] += n
+			if count := metrics[i].count; count != nil {
+				sums[i] += count(f)
 			}
 		}
 		w := &f.Wrong
@@ -48,8 +49,8 @@ func totalsOf(s *flows.Snapshot) *totals {
 		add(&flows.Flow{Answers: s.Unpaired[i].Answers})
 	}
 	for i, m := range metrics {
-		if m.count {
-			t.metrics[m.name] = uint64(sums[i])
+		if m.count != nil {
+			t.metrics[m.name] = sums[i]
 		}
 	}
 	for i := range s.Links {

@@ -161,7 +161,7 @@ func (t *table) printSummary(w io.Writer, rows []*row, packets int) {
 		cli.Count(packets, "packet"), cli.Count(len(rows)-by[0], "pair"),
 		by[qpmap.BasisCM], by[qpmap.BasisVotes], port, by[qpmap.BasisUD], cli.Count(by[0], "flow"))
 	if s := t.qps.Stats(); s.Unlearned+s.Full > 0 {
-		fmt.Fprintf(w, "pairs may be missing: the tables were full for %s\n", cli.Count(s.Unlearned+s.Full, "packet"))
+		fmt.Fprintf(w, "pairs may be unknown: the tables were full for %s\n", cli.Count(s.Unlearned+s.Full, "packet"))
 	}
 	if t.evicted > 0 {
 		fmt.Fprintf(w, "%s evicted: at most %d are kept\n", cli.Count(t.evicted, "row")+" were", t.rows.Len())

@@ -139,7 +139,7 @@ func (p *statusPrinter) writeRole(r *roleStatus, sinks []sinkStatus) {
 		p.wrap("  ", "marks not made: "+formatCount(r.MarksNotMade)+"; the agent only sees copies of packets")
 	}
 	if r.Unlearned > 0 {
-		p.wrap("  ", "queue pairs may be missing: the tables were full for "+
+		p.wrap("  ", "queue pairs may be unknown: the tables were full for "+
 			formatCount(uint64(r.Unlearned))+" packets")
 	}
 	p.writeCounts("sent", r.Sent)

@@ -168,7 +168,7 @@ func TestFullTablesOfPairs(t *testing.T) {
 			status := s.buildStatus()
 			contain(t, string(wiretest.Must(json.Marshal(status))(t)), `"unlearned":1168`)
 			contain(t, formatStatus(status, "[::1]:9479", time.Now()),
-				"\n  queue pairs may be missing: the tables were full for 1,168 packets\n")
+				"\n  queue pairs may be unknown: the tables were full for 1,168 packets\n")
 			contain(t, string(s.formatMetrics()), "\nrocecn_role_unlearned_total{role=\"switch\"} 1168\n")
 			output.Reset()
 			s.logStatus()
