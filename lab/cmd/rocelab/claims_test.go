@@ -23,7 +23,8 @@ import (
 //
 // It follows the sentence, which has the name of the experiment and all numbers. Figures have the digits of the
 // sentence. Δ is the difference from the baseline, seed by seed: with a number it has to be significant, "n.s." means
-// that it is not, and "within 2 %" that its bounds are. "claim full" is about full.json. A figure of a run without
+// that it is not, and "within 2 %" that its bounds are. "in 3 of 6 seeds" is the number of seeds with a figure above 0,
+// also if their median is not steady. "claim full" is about full.json. A figure of a run without
 // halves has † in the sentence.
 type claim struct {
 	text   string // of the paragraph before it
@@ -92,6 +93,9 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 		return err
 	}
 	rest := strings.Join(words[1:], " ")
+	if strings.HasSuffix(rest, " seeds") {
+		return c.compareSeeds(r.Values(text, v, c.figure), rest)
+	}
 	switch steady := r.Steadiness(text, v, c.figure); {
 	case steady == experiment.NotSteady:
 		return fmt.Errorf("not steady")
@@ -122,6 +126,23 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 		return fmt.Errorf("want the same unit: %v", &change)
 	}
 	return c.compare(change.Median, ok, strings.TrimSuffix(rest, " %"))
+}
+
+// compareSeeds returns an error if the number of values above 0 is not that of the sentence.
+func (c *claim) compareSeeds(values []float64, seeds string) error {
+	above := 0
+	for _, x := range values {
+		if x > 0 {
+			above++
+		}
+	}
+	if have := fmt.Sprintf("in %d of %d seeds", above, len(values)); seeds != have {
+		return fmt.Errorf("results have a figure above 0 %s", have)
+	}
+	if !strings.Contains(strings.Join(strings.Fields(c.text), " "), seeds) {
+		return fmt.Errorf("the sentence does not have this number of seeds: %s", c.text)
+	}
+	return nil
 }
 
 // compare returns an error if a figure does not round to a number of the sentence.
@@ -194,6 +215,12 @@ func TestWrongClaims(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"right", "X: 92.0 instead of 80 %, 15.0 % more <!-- claim X | a | use of its link | fastcnp 92.0 | cnp 80 | " +
 			"Δ fastcnp +15.0 % | Δ oracle n.s. | Δ oracle within 2 % -->", ""},
+		{"right number of seeds", "X: in 6 of 6 seeds <!-- claim X | a | use of its link | cnp in 6 of 6 seeds -->",
+			""},
+		{"another number of seeds", "X: in 5 of 6 seeds <!-- claim X | a | use of its link | cnp in 5 of 6 seeds -->",
+			"in 6 of 6 seeds"},
+		{"another number of seeds in the sentence", "X: in 5 of 6 seeds <!-- claim X | a | use of its link | " +
+			"cnp in 6 of 6 seeds -->", "the sentence does not have this number of seeds"},
 		{"another size", "X: 93.0 <!-- claim X | a | use of its link | fastcnp 93.0 -->", "results have 92.025"},
 		{"another sign", "X: −15.0 % <!-- claim X | a | use of its link | Δ fastcnp −15.0 % -->", "results have 15"},
 		{"another number in the sentence", "X: 91 <!-- claim X | a | use of its link | fastcnp 92 -->",
