@@ -181,12 +181,10 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Second, cancel)
 	var out, messages bytes.Buffer
-	begin := time.Now()
 	b.tester.Do(t, func() error {
 		require.Equal(t, 1, Run(ctx, []string{"-profile", file, "-json"}, nil, &out, &messages), messages.String())
 		return nil
 	})
-	require.Less(t, time.Since(begin), 30*time.Second)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	var last result
 	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-2]), &last))

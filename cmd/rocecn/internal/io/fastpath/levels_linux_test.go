@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wire"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
@@ -118,19 +119,33 @@ func TestAnswererForgets(t *testing.T) {
 	onNode(t)
 	a := load(t, AnswererConfig{Remember: true})
 	frame := ethernet(data(t, sender, 0x123456, 8))
-	answer := func(n int) (ip []byte) {
+	answer := func(n int) (all [][]byte) {
 		for range n {
 			_, out := run(t, a.objects.Answer, frame, &skb{Mark: a.token})
-			ip = out[14:]
+			all = append(all, out[14:])
 		}
-		return ip
+		return all
 	}
-	first := answer(1)
-	answer(30_000)
-	require.True(t, a.HasSent(first, time.Hour))
-	last := answer(131_072)
-	require.False(t, a.HasSent(first, time.Hour))
-	require.True(t, a.HasSent(last, time.Hour))
+	first := answer(8)
+	later := answer(30_000)
+	for _, ip := range first {
+		require.True(t, a.HasSent(ip, time.Hour))
+	}
+	later = append(later, answer(131_072)...)
+	require.True(t, a.HasSent(later[len(later)-1], time.Hour))
+	// Flow labels are random: one in eight of them, about, was used again.
+	labels := map[uint32]bool{}
+	for _, ip := range later {
+		labels[wire.FlowLabel(ip)] = true
+	}
+	forgotten := 0
+	for _, ip := range first {
+		if !labels[wire.FlowLabel(ip)] {
+			require.False(t, a.HasSent(ip, time.Hour))
+			forgotten++
+		}
+	}
+	require.Positive(t, forgotten)
 }
 
 // A host with the policy Probe gets one Fast CNP, and then has the policy AfterProbe.
