@@ -345,6 +345,25 @@ func TestReceiverFloods(t *testing.T) {
 	}
 }
 
+// Cases about stops are inconclusive if a flow has gaps of its own that are as long as a third of a stop.
+func TestBurstyFlow(t *testing.T) {
+	s := subjectOf("sender")
+	ids := []string{"X02.1", "X11.1", "X14.1", "X14.2", "X15.1"}
+	results := inMemory(t, s.profile, s.model(t, s.config), &fault{
+		out: func(r *memoryRig, port int, frame []byte) []arrival {
+			if r.clock.UnixMilli()%80 < 40 {
+				return nil
+			}
+			return []arrival{{port: port, frame: frame}}
+		},
+	}, ids...)
+	require.Len(t, results, len(ids))
+	for id, r := range results {
+		require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
+		require.Regexp(t, `^gaps of [34]\d\S*ms without a stop: the flow is too slow or too bursty$`, r.Seen, id)
+	}
+}
+
 // Notifications about different flows are closer than the interval only if each flow has an interval of its own.
 func TestShortGaps(t *testing.T) {
 	flows := []*stream{{flow: flow{src: hostOfText("::1")}}, {flow: flow{src: hostOfText("::2")}}}
