@@ -24,8 +24,8 @@ import (
 // It follows the sentence, which has the name of the experiment and all numbers. Figures have the digits of the
 // sentence. Δ is the difference from the baseline, seed by seed: with a number it has to be significant, "n.s." means
 // that it is not, and "within 2 %" that its bounds are. "in 3 of 6 seeds" is the number of seeds with a figure above 0,
-// also if their median is not steady. "claim full" is about full.json. A figure of a run without
-// halves has † in the sentence.
+// also if their median is not steady; it has no Δ. "claim full" is about full.json. A figure of a run without halves
+// has † in the sentence.
 type claim struct {
 	text   string // of the paragraph before it
 	full   bool
@@ -93,16 +93,18 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 		return err
 	}
 	rest := strings.Join(words[1:], " ")
-	if strings.HasSuffix(rest, " seeds") {
-		return c.compareSeeds(r.Values(text, v, c.figure), rest)
-	}
+	counts := strings.HasSuffix(rest, " seeds")
 	switch steady := r.Steadiness(text, v, c.figure); {
+	case counts && changes:
+		return fmt.Errorf("number of seeds of a difference: want that of a figure, without Δ")
+	case steady == experiment.Unchecked && !strings.Contains(c.text, "†"):
+		return fmt.Errorf("not checked for steady state: want † in the sentence")
+	case counts:
+		return c.compareSeeds(r.Values(text, v, c.figure), rest)
 	case steady == experiment.NotSteady:
 		return fmt.Errorf("not steady")
 	case steady == experiment.TooFewSeeds:
 		return fmt.Errorf("too few seeds to judge whether it is steady")
-	case steady == experiment.Unchecked && !strings.Contains(c.text, "†"):
-		return fmt.Errorf("not checked for steady state: want † in the sentence")
 	}
 	if !changes {
 		m, _, _, ok := r.Median(text, v, c.figure)
@@ -221,6 +223,8 @@ func TestWrongClaims(t *testing.T) {
 			"in 6 of 6 seeds"},
 		{"another number of seeds in the sentence", "X: in 5 of 6 seeds <!-- claim X | a | use of its link | " +
 			"cnp in 6 of 6 seeds -->", "the sentence does not have this number of seeds"},
+		{"number of seeds of a difference", "X: in 6 of 6 seeds <!-- claim X | a | use of its link | " +
+			"Δ fastcnp in 6 of 6 seeds -->", "want that of a figure"},
 		{"another size", "X: 93.0 <!-- claim X | a | use of its link | fastcnp 93.0 -->", "results have 92.025"},
 		{"another sign", "X: −15.0 % <!-- claim X | a | use of its link | Δ fastcnp −15.0 % -->", "results have 15"},
 		{"another number in the sentence", "X: 91 <!-- claim X | a | use of its link | fastcnp 92 -->",
@@ -248,11 +252,18 @@ func TestWrongClaims(t *testing.T) {
 		run.Halves = nil
 		unchecked.Runs = append(unchecked.Runs, run)
 	}
-	claims := readClaims(t, "X: 92 <!-- claim X | a | use of its link | fastcnp 92 -->\n\nX: 92 † "+
-		"<!-- claim X | a | use of its link | fastcnp 92 -->")
 	fresh := &experiment.Results{Cases: unchecked.Cases, Runs: unchecked.Runs}
-	require.ErrorContains(t, claims[0].check(fresh), "not checked for steady state")
-	require.NoError(t, claims[1].check(fresh))
+	for _, check := range []struct{ name, text, want string }{
+		{"figure", "92", "fastcnp 92"},
+		{"number of seeds", "in 6 of 6 seeds", "fastcnp in 6 of 6 seeds"},
+	} {
+		t.Run("unchecked "+check.name, func(t *testing.T) {
+			comment := " <!-- claim X | a | use of its link | " + check.want + " -->"
+			claims := readClaims(t, "X: "+check.text+comment+"\n\nX: "+check.text+" †"+comment)
+			require.ErrorContains(t, claims[0].check(fresh), "not checked for steady state")
+			require.NoError(t, claims[1].check(fresh))
+		})
+	}
 }
 
 // The small size agrees with the full one, in the cases that are the same network at both: of the figures that are
