@@ -457,26 +457,28 @@ func TestLive(t *testing.T) {
 // Another program has an object at the place of the shaper's filter. The error names the interface, and no program is
 // left.
 func TestNoPlaceForFilter(t *testing.T) {
-	for _, c := range []struct{ name, command string }{
-		{"qdisc without egress", "qdisc add dev eth0 ingress"},
-		{"filter of another kind", fmt.Sprintf(
-			"filter add dev eth0 egress pref %d protocol all u32 match u32 0 0 classid 1:1", tc.Shape)},
+	command := wiretest.Tool(t, "tc")
+	for _, c := range []struct{ name, command, config, want string }{
+		{"qdisc without egress", "qdisc add dev eth0 ingress", "CONFIG_NET_SCH_INGRESS",
+			"eth0: qdisc ingress: want clsact (tc qdisc del dev eth0 ingress)"},
+		{"filter of another kind", "filter add dev eth0 egress pref 4792 protocol all u32 match u32 0 0 classid 1:1",
+			"CONFIG_NET_CLS_U32", "eth0: filter with preference 4792: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eth0, _ := pair(t)
 			tc.WithTCX = false
 			defer func() { tc.WithTCX = true }()
 			if strings.HasPrefix(c.command, "filter") {
-				require.NoError(t, exec.Command("tc", "qdisc", "add", "dev", "eth0", "clsact").Run())
+				require.NoError(t, exec.Command(command, "qdisc", "add", "dev", "eth0", "clsact").Run())
 			}
-			if out, err := exec.Command("tc", strings.Fields(c.command)...).CombinedOutput(); err != nil {
-				wiretest.NotInKernel(t, "CONFIG_NET_CLS_U32", c.command+": "+string(out))
+			if out, err := exec.Command(command, strings.Fields(c.command)...).CombinedOutput(); err != nil {
+				wiretest.NotInKernel(t, c.config, c.command+": "+string(out))
 			}
 			s, err := Open(Config{Interfaces: []string{"eth0"}, MaxFlows: 4})
 			if err == nil {
 				s.Close()
 			}
-			require.ErrorContains(t, err, "eth0: clsact: ")
+			require.ErrorContains(t, err, c.want)
 			require.Zero(t, programs(t, eth0))
 		})
 	}

@@ -42,9 +42,9 @@ func Attach(name string, program *ebpf.Program, where ebpf.AttachType, place Pla
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	f, err := newFilter(i.Index, program, where, place)
+	f, err := newFilter(i, program, where, place)
 	if err != nil {
-		return nil, fmt.Errorf("%s: clsact: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f, nil
 }
@@ -71,9 +71,8 @@ const (
 	handle                   uint32 = 1
 )
 
-// newFilter creates a filter with a program, and qdisc clsact if it is missing. Creating clsact makes Linux empty
-// the queues of the interface.
-func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Place) (*filter, error) {
+// newFilter creates a filter with a program, and a qdisc for it if there is none.
+func newFilter(i *net.Interface, program *ebpf.Program, where ebpf.AttachType, place Place) (*filter, error) {
 	socket, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, err
@@ -83,11 +82,8 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 		parent = egress
 	}
 	everything := uint32(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}))
-	f := &filter{socket, Message(index, handle, parent, uint32(place)<<16|everything)}
-	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
-	qdisc := netlink.AppendAttribute(Message(index, Clsact, clsact, 0), Kind, []byte("clsact\x00")...)
-	// Without NLM_F_EXCL an existing clsact is kept. Qdisc ingress is an error: it would run the program at ingress.
-	err = socket.Request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE, qdisc, nil)
+	f := &filter{socket, Message(i.Index, handle, parent, uint32(place)<<16|everything)}
+	err = createQdisc(socket, i, where)
 	if err == nil {
 		_ = socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil) // left by another process
 		var options []byte
@@ -97,13 +93,31 @@ func newFilter(index int, program *ebpf.Program, where ebpf.AttachType, place Pl
 		options = netlink.AppendAttribute(options, bpfFlags, word(nil, bpfDirect)...)
 		b := netlink.AppendAttribute(append([]byte(nil), f.header...), Kind, []byte("bpf\x00")...)
 		b = netlink.AppendAttribute(b, tcaOptions|nested, options...)
-		err = socket.Request(unix.RTM_NEWTFILTER, create, b, nil)
+		err = socket.Request(unix.RTM_NEWTFILTER, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b, nil)
+		if err != nil {
+			err = fmt.Errorf("filter with preference %d: %w", place, err)
+		}
 	}
 	if err != nil {
 		socket.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// createQdisc creates qdisc clsact if it is missing, which makes Linux empty the queues of the interface. At ingress,
+// an existing qdisc ingress will do. Its filters with the parent of egress would run at ingress.
+func createQdisc(socket *netlink.Socket, i *net.Interface, where ebpf.AttachType) error {
+	qdisc := netlink.AppendAttribute(Message(i.Index, Clsact, clsact, 0), Kind, []byte("clsact\x00")...)
+	// Without NLM_F_EXCL an existing clsact is kept. An existing qdisc ingress is an invalid argument.
+	err := socket.Request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE, qdisc, nil)
+	switch {
+	case err == nil, err == unix.EINVAL && where == ebpf.AttachTCXIngress:
+		return nil
+	case err == unix.EINVAL:
+		return fmt.Errorf("qdisc ingress: want clsact (tc qdisc del dev %s ingress)", i.Name)
+	}
+	return fmt.Errorf("qdisc clsact: %w", err)
 }
 
 // Message returns struct tcmsg for an interface.
