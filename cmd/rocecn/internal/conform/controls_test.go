@@ -120,7 +120,9 @@ func TestUnchecked(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := subjectOf("switch")
-			for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{out: c.out}, c.ids...) {
+			results := inMemory(t, s.profile, s.model(t, s.config), &fault{out: c.out}, c.ids...)
+			require.Len(t, results, len(c.ids))
+			for id, r := range results {
 				require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
 			}
 		})
@@ -137,7 +139,9 @@ func TestBorderThatCloses(t *testing.T) {
 		}
 		return frame
 	}
-	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "F39.1") {
+	results := inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "F39.1")
+	require.Len(t, results, 1)
+	for id, r := range results {
 		require.Equal(t, inconclusive, r.Verdict, "%s: %s", id, r.Seen)
 		require.Contains(t, r.Seen, "data no longer crosses")
 	}
@@ -153,7 +157,9 @@ func TestGapAfterResume(t *testing.T) {
 			b[22], b[23] = 0xFF, 0xFF
 		}
 	})
-	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "X14.2") {
+	results := inMemory(t, s.profile, s.model(t, s.config), &fault{in: in}, "X14.2")
+	require.Len(t, results, 1)
+	for id, r := range results {
 		require.Equal(t, fail, r.Verdict, "%s: %s", id, r.Seen)
 		gap := wiretest.Must(time.ParseDuration(strings.TrimPrefix(r.Seen, "no packet for ")))(t)
 		require.Greater(t, gap, 64*time.Millisecond)
@@ -168,7 +174,9 @@ func TestSecondCNPWrong(t *testing.T) {
 			p.afterBTH()[3] = 0x5A // a reserved octet
 		}
 	})
-	for id, r := range inMemory(t, s.profile, s.model(t, s.config), &fault{out: out}, "F07.1") {
+	results := inMemory(t, s.profile, s.model(t, s.config), &fault{out: out}, "F07.1")
+	require.Len(t, results, 1)
+	for id, r := range results {
 		require.Equal(t, fail, r.Verdict, "%s: %s", id, r.Seen)
 	}
 	require.Greater(t, count, 1)
