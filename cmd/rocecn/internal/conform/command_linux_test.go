@@ -26,10 +26,8 @@ func TestCommand(t *testing.T) {
 	program := filepath.Join(dir, "congest")
 	script := fmt.Sprintf("#!/bin/sh\necho \"$1\" >>%s/log\n[ \"$1\" = 'on; $HOME' ] && exec sleep 100\nexit 0\n", dir)
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
-	i, j := strings.Index(switchProfile, "by = "), strings.Index(switchProfile, "[time]")
-	profile := switchProfile[:i] + fmt.Sprintf(
-		"by = \"command\"\nfor = \"200ms\"\nstart = [%q, \"on; $HOME\"]\nstop = [%q, \"off\"]\n", program, program) +
-		switchProfile[j:]
+	profile := congestedBy(fmt.Sprintf("for = \"200ms\"\nstart = [%q, \"on; $HOME\"]\nstop = [%q, \"off\"]\n",
+		program, program))
 	results, status := b.conformRepeated(t, profile, "F01.1")
 	require.Equal(t, 3, status) // the device has no agent
 	require.Equal(t, fail, results["F01.1"].Verdict)
@@ -41,6 +39,12 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Equal(t, inconclusive, results["F01.1"].Verdict)
 	require.Contains(t, results["F01.1"].Seen, "congestion.start: ")
+}
+
+// congestedBy returns the profile of a switch that commands congest, with the keys of its table congestion.
+func congestedBy(keys string) (profile string) {
+	i, j := strings.Index(switchProfile, "by = "), strings.Index(switchProfile, "[time]")
+	return switchProfile[:i] + "by = \"command\"\n" + keys + switchProfile[j:]
 }
 
 // The command that ends the congestion runs to its end, also after the time of a case and after an interrupt.
@@ -176,20 +180,27 @@ func TestMachineNetwork(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	profile := strings.Replace(switchProfile, `for = "700ms"`, `for = "10s"`, 1) // the interrupt is in the first case
-	file := wiretest.File(t, "profile.toml", profile)
+	file := wiretest.File(t, "profile.toml",
+		congestedBy("for = \"10s\"\nstart = [\"sleep\", \"100\"]\nstop = [\"true\"]\n"))
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Second, cancel)
+	starts := 0
+	open := func(ctx context.Context, p *profile) (rig, error) {
+		r, err := openNetwork(ctx, p)
+		return interruptedRig{r, func() { starts++; cancel() }}, err
+	}
 	var out, messages bytes.Buffer
 	b.tester.Do(t, func() error {
-		require.Equal(t, 1, Run(ctx, []string{"-profile", file, "-json"}, nil, &out, &messages), messages.String())
+		require.Equal(t, 1, runWith(ctx, []string{"-profile", file, "-json"}, &out, &messages, open), messages.String())
 		return nil
 	})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	var last result
-	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-2]), &last))
-	require.Equal(t, inconclusive, last.Verdict)
-	require.Equal(t, "interrupted", last.Seen)
+	require.Equal(t, 1, starts)
+	for _, line := range []string{lines[0], lines[len(lines)-2]} { // the first case and the last one
+		var r result
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		require.Equal(t, inconclusive, r.Verdict)
+		require.Equal(t, "interrupted", r.Seen)
+	}
 
 	wrong := strings.Replace(switchProfile, `interface = "t1"`, `interface = "t9"`, 1)
 	require.NoError(t, os.WriteFile(file, []byte(wrong), 0o600))
@@ -199,4 +210,15 @@ func TestInterrupted(t *testing.T) {
 		return nil
 	})
 	require.Contains(t, messages.String(), `port[1].interface: "t9": `)
+}
+
+// interruptedRig is a rig with a function that interrupts the run when the device is congested.
+type interruptedRig struct {
+	rig
+	interrupt func()
+}
+
+func (r interruptedRig) start(command []string) (stop func() error, err error) {
+	defer r.interrupt()
+	return r.rig.start(command)
 }
