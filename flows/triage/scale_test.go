@@ -46,7 +46,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Episodes within which the clock was set back are nothing that others can be near to.
+// mergeEpisodes ignores episodes that end before they begin: the clock was set back meanwhile.
 func TestSetBackEpisodes(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(1795254649+s, 0) }
 	back := flows.Episode{Since: at(9), Until: at(3)}

@@ -283,8 +283,8 @@ func (x *trial) deliver(m *notice) {
 	x.transmit(x.dataPort(), ip)
 }
 
-// target returns the fastest flow about which a notice can be made, with a notice and the usual rates. Without one the
-// case ends.
+// target returns the fastest flow about which a notice can be made, with a notice and the usual rates. If there is
+// no such flow, the case ends.
 func (x *trial) target(make maker) (f ownFlow, m *notice, rates map[ownFlow]float64) {
 	all, rates, last := x.steady()
 	x.require(len(all) > 0, unclear("the device sends no RoCEv2 data"))

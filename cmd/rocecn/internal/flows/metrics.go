@@ -9,7 +9,7 @@ import (
 	"github.com/rocecn/rocecn/flows"
 )
 
-// A metric is a number that is said of a flow. Rules, the order of the table and
+// A metric is a number about a flow. Rules, the order of the table and
 // the columns of CSV name it as the keys of the JSON objects do.
 type metric struct {
 	name string
