@@ -37,16 +37,16 @@ func main() {
 	octets := flag.Int("payload", 692, "`octets` in each packet of a message")
 	length := flag.Int("message", 16, "number of `packets` of a message")
 	reads := flag.Bool("reads", false, "every other message is an RDMA READ")
-	var rounds rounds
-	flag.BoolVar(&rounds.randomPSNs, "random-psns", false, "connections begin with random PSNs, not with 0")
-	flag.BoolVar(&rounds.randomOrder, "random-order", false, "each round of turns is in another, random order")
+	var r rounds
+	flag.BoolVar(&r.randomPSNs, "random-psns", false, "connections begin with random PSNs, not with 0")
+	flag.BoolVar(&r.randomOrder, "random-order", false, "each round of turns is in another, random order")
 	flag.Parse()
 	packets, payload = *length, make([]byte, max(*octets, 0))
 	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<20 || *length < 1 || *octets < 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections, *reads, rounds); err != nil {
+	if err := createCapture(flag.Arg(0), *frames, *incidents, *connections, *reads, r); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
