@@ -308,8 +308,7 @@ func rulesOf(t *testing.T, b *filter.Border) []rules {
 func bytecodeFile(t *testing.T, b *filter.Border) string {
 	t.Helper()
 	program := wiretest.Must(b.Program(rocev2.LinkEthernet))(t)
-	file := wiretest.File(t, "border.bpf", filter.Bytecode(program)+"\n")
-	return file
+	return wiretest.File(t, "border.bpf", filter.Bytecode(program)+"\n")
 }
 
 // RoCEv2 data and CNPs of the inside cross, and messages of the capture do not.

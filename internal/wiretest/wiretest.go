@@ -233,7 +233,7 @@ func Alone(t *testing.T) {
 	}
 }
 
-// File writes a file of the test's own, and returns its path.
+// File writes a file into a temporary folder of the test, and returns its path.
 func File[T string | []byte](t testing.TB, name string, content T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)

@@ -34,8 +34,7 @@ func day(at string) string {
 
 func hostFile(t *testing.T, lines ...string) (name string) {
 	t.Helper()
-	name = wiretest.File(t, "host.json", strings.Join(lines, ""))
-	return name
+	return wiretest.File(t, "host.json", strings.Join(lines, ""))
 }
 
 // findingsOf returns the sentences of the lines of hosts, for a capture and a file.

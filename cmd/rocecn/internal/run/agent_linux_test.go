@@ -66,7 +66,7 @@ const monitor = "[::1]:9479"
 func start(t *testing.T, h *wiretest.Host, config string) *agent {
 	t.Helper()
 	self := wiretest.Must(os.Executable())(t)
-	a := startAs(t, h, written(t, "agent.toml", "[agent]\nhttp = \""+monitor+"\"\n"+config), self)
+	a := startAs(t, h, wiretest.File(t, "agent.toml", "[agent]\nhttp = \""+monitor+"\"\n"+config), self)
 	wiretest.Await(t, "the agent is ready", func() bool {
 		require.NotContains(t, a.log(), "the agent failed")
 		return strings.Contains(a.log(), "msg=ready")
@@ -462,13 +462,13 @@ func TestFailedStartKeepsFiles(t *testing.T) {
 		})
 	}
 	var stderr bytes.Buffer
-	status := Run(t.Context(), []string{"-config", written(t, "agent.toml", config)}, nil, io.Discard, &stderr)
+	status := Run(t.Context(), []string{"-config", wiretest.File(t, "agent.toml", config)}, nil, io.Discard, &stderr)
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr.String(), "agent.http: ")
 	require.Equal(t, "kept", string(octetsOf(t, keep)))
 	require.NoFileExists(t, fresh)
 
-	s := &server{name: written(t, "other.toml", config), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s := &server{name: wiretest.File(t, "other.toml", config), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	s.file = wiretest.Must(parseFile([]byte("[agent]\n")))(t)
 	_, err = s.replaceFile(t.Context())
 	require.ErrorContains(t, err, "agent.http: ")

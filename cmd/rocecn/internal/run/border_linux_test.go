@@ -92,7 +92,7 @@ func TestBorderIntruder(t *testing.T) {
 	h := edge(t)
 	self := wiretest.Must(os.Executable())(t)
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
-	agent := startAs(t, h, written(t, "agent.toml",
+	agent := startAs(t, h, wiretest.File(t, "agent.toml",
 		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan1\"]\n"), self)
 	agent.awaitLog(t, "its rules were changed or deleted by another program")
 	agent.awaitLog(t, "border: complete")
@@ -179,7 +179,7 @@ func TestBorderMissing(t *testing.T) {
 	h := edge(t)
 	const config = "[agent]\nhttp = \"" + monitor + "\"\n" +
 		"[role.border]\nenabled = true\ninstall = \"nft\"\ninterfaces = [\"wan0\", \"wan2\"]\n"
-	file := written(t, "agent.toml", config)
+	file := wiretest.File(t, "agent.toml", config)
 	check := func() (status int, stderr string) {
 		var out, errors bytes.Buffer
 		h.Do(t, func() error {
@@ -288,7 +288,7 @@ func TestBorderTwice(t *testing.T) {
 	agent := start(t, h, config)
 	want := h.Run(t, "", "nft", "-s", "list", "ruleset")
 	self := wiretest.Must(os.Executable())(t)
-	other := startAs(t, h, written(t, "other.toml", config+"cnp = true\n"), self)
+	other := startAs(t, h, wiretest.File(t, "other.toml", config+"cnp = true\n"), self)
 	agent.awaitLog(t, "its rules were changed or deleted by another program")
 	other.awaitLog(t, "its rules were changed or deleted by another program")
 	agent.awaits(t, 0, "rocecn_border_rules_installed")

@@ -158,7 +158,7 @@ func instance(t *testing.T, octets string) *roles.Instance {
 func TestCheck(t *testing.T) {
 	check := func(config string, flags ...string) (status int, stdout, stderr string) {
 		var out, errors bytes.Buffer
-		args := append([]string{"-config", written(t, "agent.toml", config)}, flags...)
+		args := append([]string{"-config", wiretest.File(t, "agent.toml", config)}, flags...)
 		status = Check(t.Context(), args, nil, &out, &errors)
 		return status, out.String(), errors.String()
 	}
@@ -193,7 +193,8 @@ func TestCheck(t *testing.T) {
 	require.Contains(t, stderr, "line 9: role.pause.pe: unknown key")
 	status = Check(t.Context(), nil, nil, new(bytes.Buffer), new(bytes.Buffer))
 	require.Equal(t, 2, status)
-	status = Run(t.Context(), []string{"-config", written(t, "a", config)}, nil, new(bytes.Buffer), new(bytes.Buffer))
+	args := []string{"-config", wiretest.File(t, "a", config)}
+	status = Run(t.Context(), args, nil, new(bytes.Buffer), new(bytes.Buffer))
 	require.Equal(t, 1, status) // a missing capture is a permanent error
 }
 
@@ -206,7 +207,7 @@ func TestCheckReportsAll(t *testing.T) {
 	config += "[sink.out]\ntype = \"capture\"\nfile = \"/none/c\"\n" +
 		"[role.receiver]\nenabled = true\nsources = [\"a\", \"b\"]\nsink = \"out\"\n" + everyRole["receiver"]
 	var stderr bytes.Buffer
-	args := []string{"-config", written(t, "agent.toml", config), "-system"}
+	args := []string{"-config", wiretest.File(t, "agent.toml", config), "-system"}
 	status := Check(t.Context(), args, nil, io.Discard, &stderr)
 	require.Equal(t, 1, status)
 	for _, want := range []string{"source.a: ", "source.b: ", "sink.out: ", "agent.http: "} {
@@ -238,7 +239,7 @@ func TestCheckCaptureSink(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sent.pcap")
 	check := func() (status int, stderr string) {
 		var output bytes.Buffer
-		config := written(t, "agent.toml", fmt.Sprintf(readConfig("receiver"), wiretest.Path(t, "messages.pcap"),
+		config := wiretest.File(t, "agent.toml", fmt.Sprintf(readConfig("receiver"), wiretest.Path(t, "messages.pcap"),
 			name, everyRole["receiver"]))
 		status = Check(t.Context(), []string{"-config", config, "-system"}, nil, io.Discard, &output)
 		return status, output.String()
@@ -259,9 +260,9 @@ func TestCheckCaptureSink(t *testing.T) {
 // A damaged capture is an error after the packets before the damage.
 func TestDamagedCapture(t *testing.T) {
 	octets := octetsOf(t, wiretest.Path(t, "messages.pcap"))
-	file := written(t, "cut.pcap", string(octets[:len(octets)-5]))
+	file := wiretest.File(t, "cut.pcap", string(octets[:len(octets)-5]))
 	var stdout, stderr bytes.Buffer
-	status := Run(t.Context(), []string{"-dry-run", "-config", written(t, "agent.toml", `
+	status := Run(t.Context(), []string{"-dry-run", "-config", wiretest.File(t, "agent.toml", `
 [source.a]
 type = "capture"
 file = "`+file+`"
@@ -276,7 +277,7 @@ sources = ["a"]
 
 // A dry run ends quietly when its reader closes the pipe, and with an error when it cannot write.
 func TestDryRunIsNotRead(t *testing.T) {
-	config := written(t, "agent.toml", `
+	config := wiretest.File(t, "agent.toml", `
 [source.a]
 type = "capture"
 file = "`+wiretest.Path(t, "messages.pcap")+`"
@@ -491,7 +492,8 @@ func TestReferenceHasAllKeys(t *testing.T) {
 
 	// As written, no role is on, and the file is valid.
 	out.Reset()
-	require.Zero(t, Check(t.Context(), []string{"-config", written(t, "agent.toml", reference)}, nil, &out, &stderr))
+	args := []string{"-config", wiretest.File(t, "agent.toml", reference)}
+	require.Zero(t, Check(t.Context(), args, nil, &out, &stderr))
 	require.Equal(t, []string{"no role is on\n", ""}, []string{out.String(), stderr.String()})
 }
 

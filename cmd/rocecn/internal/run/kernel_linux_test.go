@@ -176,7 +176,7 @@ func TestKernelTranslatorAndAgent(t *testing.T) {
 	}
 	self := wiretest.Must(os.Executable())(t)
 	elsewhere := strings.Replace(string(octetsOf(t, agent.config)), monitor, "[::1]:9480", 1)
-	second := startAs(t, r, written(t, "second.toml", elsewhere), self)
+	second := startAs(t, r, wiretest.File(t, "second.toml", elsewhere), self)
 	require.Error(t, second.awaitEnd(t))
 	require.Contains(t, second.log(), "role.sender.mode: fastpath: r1: an XDP program is there already")
 	agent.terminate(t)
@@ -308,7 +308,7 @@ func TestDevicePairs(t *testing.T) {
 	})
 	agent.terminate(t)
 
-	file := written(t, "agent.toml", config)
+	file := wiretest.File(t, "agent.toml", config)
 	requireListed("echo no such device >&2")
 	var out, stderr bytes.Buffer
 	r.Do(t, func() error { Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &stderr); return nil })
@@ -538,7 +538,7 @@ func TestKernelTried(t *testing.T) {
 				return err
 			}
 			var out, errors bytes.Buffer
-			file := written(t, "agent.toml", config)
+			file := wiretest.File(t, "agent.toml", config)
 			Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &errors)
 			stderr = errors.String()
 			return nil
@@ -554,7 +554,7 @@ func TestKernelTried(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	output, logs := io.Pipe()
 	go func() {
-		Run(ctx, []string{"-dry-run", "-config", written(t, "agent.toml", good)}, nil, io.Discard, logs)
+		Run(ctx, []string{"-dry-run", "-config", wiretest.File(t, "agent.toml", good)}, nil, io.Discard, logs)
 		logs.Close()
 	}()
 	lines := bufio.NewScanner(output)

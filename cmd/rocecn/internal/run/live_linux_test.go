@@ -391,7 +391,7 @@ func TestNotify(t *testing.T) {
 		"[source.late]\ntype = \"packet\"\ninterfaces = [\"late0\"]").Replace(late)
 	late = late[:strings.LastIndex(late, "[sink.net]")]
 	late = strings.Replace(late, `["messages"]`, `["messages", "late"]`, 1)
-	agent = startAs(t, h, written(t, "agent.toml", late), self)
+	agent = startAs(t, h, wiretest.File(t, "agent.toml", late), self)
 	wiretest.Await(t, "the agent", func() bool { return strings.Contains(agent.get("/readyz"), "source.late") })
 	require.NoError(t, os.WriteFile(agent.config, []byte(late+"\n# changed\n"), 0o600))
 	require.NoError(t, agent.Process.Signal(hup))
@@ -524,7 +524,7 @@ func TestLiveDryRun(t *testing.T) {
 	lines := wiretest.Must(os.Create(filepath.Join(t.TempDir(), "lines")))(t)
 	defer lines.Close()
 	agent := &agent{host: r}
-	agent.Cmd = exec.Command(self, "-dry-run", "-config", written(t, "agent.toml", theProxy))
+	agent.Cmd = exec.Command(self, "-dry-run", "-config", wiretest.File(t, "agent.toml", theProxy))
 	agent.Env, agent.Stdout = append(os.Environ(), isAgent+"=1"), lines
 	agent.run(t)
 	agent.awaitLog(t, "msg=ready")

@@ -72,7 +72,7 @@ func TestRoutingWarning(t *testing.T) {
 	}{{"[::1]:11019", false}, {":11019", true}, {"192.0.2.1:11019", true}} {
 		t.Run(c.listen, func(t *testing.T) {
 			var stderr bytes.Buffer
-			name := written(t, "agent.toml", strings.Replace(config, "[::1]:11019", c.listen, 1))
+			name := wiretest.File(t, "agent.toml", strings.Replace(config, "[::1]:11019", c.listen, 1))
 			require.Zero(t, Check(t.Context(), []string{"-config", name}, nil, io.Discard, &stderr), stderr.String())
 			warning := "warning: source.routers: every host that reaches " + c.listen + " can redirect notifications"
 			require.Equal(t, c.warns, strings.Contains(stderr.String(), warning), stderr.String())

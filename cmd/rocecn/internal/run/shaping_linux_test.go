@@ -168,7 +168,7 @@ func TestShapeTried(t *testing.T) {
 	check := func(config string) (status int, output string) {
 		var out, stderr bytes.Buffer
 		a.Do(t, func() error {
-			args := []string{"-config", written(t, "agent.toml", config), "-system"}
+			args := []string{"-config", wiretest.File(t, "agent.toml", config), "-system"}
 			status = Check(t.Context(), args, nil, &out, &stderr)
 			return nil
 		})
@@ -194,7 +194,7 @@ func TestShapeTried(t *testing.T) {
 
 	// The agent does not start, and leaves no program.
 	self := wiretest.Must(os.Executable())(t)
-	agent := startAs(t, a, written(t, "agent.toml", installs), self)
+	agent := startAs(t, a, wiretest.File(t, "agent.toml", installs), self)
 	require.Error(t, agent.awaitEnd(t))
 	require.Contains(t, agent.log(), "qdisc tbf was configured")
 	require.Empty(t, egressOf(t, a, "a0"))
@@ -238,7 +238,7 @@ func TestShapeInstalls(t *testing.T) {
 	require.Equal(t, "noqueue", root())
 	var output bytes.Buffer
 	a.Do(t, func() error {
-		args := []string{"-config", written(t, "agent.toml", installs), "-system"}
+		args := []string{"-config", wiretest.File(t, "agent.toml", installs), "-system"}
 		require.Equal(t, err == nil, Check(t.Context(), args, nil, io.Discard, &output) == 0, output.String())
 		return nil
 	})
@@ -247,7 +247,7 @@ func TestShapeInstalls(t *testing.T) {
 	if errors.Is(err, unix.ENOENT) { // no module sch_fq
 		require.Contains(t, output.String(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		self := wiretest.Must(os.Executable())(t)
-		agent := startAs(t, a, written(t, "agent.toml", installs), self)
+		agent := startAs(t, a, wiretest.File(t, "agent.toml", installs), self)
 		require.Error(t, agent.awaitEnd(t))
 		require.Contains(t, agent.log(), "role.sender.act: shape: a0: this kernel has no qdisc fq, module sch_fq: ")
 		require.Empty(t, egressOf(t, a, "a0"))

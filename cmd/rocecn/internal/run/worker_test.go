@@ -266,13 +266,6 @@ var everyRole = func() map[string]string {
 	return all
 }()
 
-// written writes a file and returns its name.
-func written(t testing.TB, name, content string) string {
-	t.Helper()
-	name = wiretest.File(t, name, content)
-	return name
-}
-
 // sinkOf returns the key for the sink of a role, if it sends packets.
 func sinkOf(role string) string {
 	if role == "border" || role == "pause" {
@@ -292,7 +285,7 @@ func TestSameAsPlay(t *testing.T) {
 			role, _, _ := strings.Cut(role, " ")
 			played[role] = true
 			sent := filepath.Join(t.TempDir(), "sent.pcap")
-			config := written(t, "agent.toml", fmt.Sprintf(readConfig("same"), in, sent, role, keys))
+			config := wiretest.File(t, "agent.toml", fmt.Sprintf(readConfig("same"), in, sent, role, keys))
 			want, got, stderr := new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)
 			out := filepath.Join(t.TempDir(), "out.pcap")
 			status := play.Run(t.Context(), []string{"-role", role, "-config", config, in, out}, nil, want, stderr)
@@ -331,7 +324,7 @@ func sentBy(t *testing.T, keys string, names ...string) []string {
 		config += everyRole[name]
 	}
 	stderr := new(bytes.Buffer)
-	config = written(t, "agent.toml", config)
+	config = wiretest.File(t, "agent.toml", config)
 	status := Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr)
 	require.Zero(t, status, stderr)
 	require.NotContains(t, openFiles(), file)

@@ -131,8 +131,7 @@ func TestLinkTypes(t *testing.T) {
 		var b bytes.Buffer
 		w := wiretest.Must(capture.NewWriter(&b, link, time.Microsecond))(t)
 		require.NoError(t, w.Write(&capture.Record{Data: data, OrigLen: uint32(len(data))}))
-		path := wiretest.File(t, "capture", b.Bytes())
-		return path
+		return wiretest.File(t, "capture", b.Bytes())
 	}
 	address, lines := listener(t, "[::1]", "proxy") // for two datagrams
 	for _, c := range []struct {

@@ -73,8 +73,7 @@ func labPage(t *testing.T, r *experiment.Results) string {
 	t.Helper()
 	var page bytes.Buffer
 	require.NoError(t, r.Page(&page))
-	html := wiretest.File(t, "page.html", page.Bytes())
-	return html
+	return wiretest.File(t, "page.html", page.Bytes())
 }
 
 // download returns the table that a link downloads, without its first row.
