@@ -22,9 +22,11 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// TestMain collects garbage rarely, as the tests make tens of thousands of maps.
+// TestMain collects garbage rarely, as the tests make tens of thousands of maps, but before the maps exceed the address
+// space of a 32-bit system.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(1 << 30)
 	m.Run()
 }
 
