@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"testing"
 	"time"
 
@@ -26,7 +27,9 @@ import (
 // space of a 32-bit system.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
-	debug.SetMemoryLimit(1 << 30)
+	if strconv.IntSize == 32 {
+		debug.SetMemoryLimit(1 << 30)
+	}
 	m.Run()
 }
 
