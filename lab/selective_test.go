@@ -8,35 +8,43 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// postedPackets is the number of packets of the messages of requireFinished.
+const postedPackets = 4 * (300 + 1 + 98)
+
+// requireFinished posts three messages of each of four hosts to the fifth, and requires that all are completed.
+func requireFinished(t *testing.T, n *Network) {
+	t.Helper()
+	finished := 0
+	n.Done = func(*Flow, int64, sim.Time) { finished++ }
+	for _, h := range n.Hosts()[:4] {
+		f := must(n.Flow(h, n.Hosts()[4], 0))
+		f.Post(300 * 1024)
+		f.Post(1)
+		n.RunAt(5*ms, func() { f.Post(100_000) })
+	}
+	n.Until(2 * sim.Second)
+	require.NoError(t, n.Check())
+	require.Equal(t, 12, finished)
+}
+
 // Each lost packet is retransmitted once, and no other one; go-back-N retransmits more.
 func TestSelective(t *testing.T) {
 	run := func(selective bool) Counts {
 		cfg := dcqcn(CNP)
 		cfg.Selective, cfg.Buffer.Queue, cfg.AckEvery = selective, 30_000, 1
 		n, _ := star(cfg, 4, 100*sim.Gbps, µs)
-		finished := 0
-		n.Done = func(*Flow, int64, sim.Time) { finished++ }
-		for _, h := range n.Hosts()[:4] {
-			f := must(n.Flow(h, n.Hosts()[4], 0))
-			f.Post(300 * 1024)
-			f.Post(1)
-			n.RunAt(5*ms, func() { f.Post(100_000) })
-		}
-		n.Until(2 * sim.Second)
-		require.NoError(t, n.Check())
-		require.Equal(t, 12, finished)
+		requireFinished(t, n)
 		for _, f := range n.Flows() {
 			require.EqualValues(t, 300*1024+4+100_000, f.Octets(), "with the pad of one octet")
 		}
 		require.Greater(t, n.Counts().LostData, uint64(100))
 		return n.Counts()
 	}
-	const posted = 4 * (300 + 1 + 98)
 	c := run(true)
-	require.EqualValues(t, posted+c.LostData, c.Packets)
-	require.EqualValues(t, posted, c.Delivered)
+	require.EqualValues(t, postedPackets+c.LostData, c.Packets)
+	require.EqualValues(t, postedPackets, c.Delivered)
 	c = run(false)
-	require.Greater(t, c.Packets, posted+c.LostData*5/4)
+	require.Greater(t, c.Packets, postedPackets+c.LostData*5/4)
 }
 
 // The last packet of a message, and a retransmission, are retransmitted after the timeout if they are lost.
@@ -114,8 +122,7 @@ func TestTrim(t *testing.T) {
 			cfg.Selective, cfg.Spray, cfg.AckEvery, cfg.Timeout = true, c.spray, 1, 0
 			cfg.Buffer.Queue, cfg.Buffer.Trim = 30_000, true
 			n, out := star(cfg, 4, 100*sim.Gbps, µs)
-			finished, headers := 0, uint64(0)
-			n.Done = func(*Flow, int64, sim.Time) { finished++ }
+			headers := uint64(0)
 			var d rocev2.Datagram
 			out.peer.Tap(func(octets []byte) {
 				require.NoError(t, d.Decode(octets, rocev2.DecodeOptions{AllowTruncated: true}))
@@ -124,22 +131,13 @@ func TestTrim(t *testing.T) {
 					require.Len(t, octets, 14+40+8+12)
 				}
 			})
-			for _, h := range n.Hosts()[:4] {
-				f := must(n.Flow(h, n.Hosts()[4], 0))
-				f.Post(300 * 1024)
-				f.Post(1)
-				n.RunAt(5*ms, func() { f.Post(100_000) })
-			}
-			n.Until(2 * sim.Second)
-			require.NoError(t, n.Check())
-			require.Equal(t, 12, finished)
+			requireFinished(t, n)
 			counts := n.Counts()
 			require.Greater(t, counts.LostData, uint64(100))
 			require.Equal(t, counts.LostData, counts.Trimmed)
 			require.Equal(t, counts.Trimmed, headers)
-			const posted = 4 * (300 + 1 + 98)
-			require.EqualValues(t, posted+counts.LostData, counts.Packets)
-			require.EqualValues(t, posted, counts.Delivered)
+			require.EqualValues(t, postedPackets+counts.LostData, counts.Packets)
+			require.EqualValues(t, postedPackets, counts.Delivered)
 		})
 	}
 }
