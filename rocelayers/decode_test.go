@@ -235,7 +235,8 @@ func TestTruncated(t *testing.T) {
 }
 
 // A switch trims an RDMA WRITE Only of 1024 octets to an IP length of 96, 88, 87 or 72 octets: payload, only headers,
-// a part of the RETH, or only the BTH is left. Octets after the IP packet pad the frame.
+// a part of the RETH, or only the BTH is left. Octets after the IP packet, few or as many as were trimmed, are not of the
+// packet. google/gopacket passes them on if there is a Hop-by-Hop header.
 func TestTrimmed(t *testing.T) {
 	const write = `020000000002 020000000001 86dd
 		60000000 0000 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
@@ -254,8 +255,12 @@ func TestTrimmed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			frame := wiretest.Hex(t, write)
 			binary.BigEndian.PutUint16(frame[18:], c.length)
-			for _, end := range []int{len(frame), 14 + 40 + int(c.length)} {
-				frame := frame[:end:end]
+			traced := slices.Insert(bytes.Clone(frame), 14+40, 17, 0, 1, 4, 0, 0, 0, 0) // PadN
+			binary.BigEndian.PutUint16(traced[18:], c.length+8)
+			traced[20] = 0
+			end := 14 + 40 + int(c.length)
+			for _, frame := range [][]byte{frame, frame[:end:end], traced, traced[: end+8 : end+8],
+				append(frame, make([]byte, 1024)...), append(traced, make([]byte, 1024)...)} {
 				check := func(l *rocelayers.BTH) {
 					require.True(t, l.Trimmed && l.Truncated)
 					require.Equal(t, []int{c.contents, c.payload, 1024},
