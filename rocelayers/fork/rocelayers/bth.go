@@ -104,7 +104,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 	}
 	p.Data, p.Length, p.Truncated = data, length, len(data) < int(length)-8
-	if p.Truncated || l.IPv6 != nil && l.IPv6.HopByHop != nil { // google/gopacket then passes on octets after the packet
+	if p.Truncated || l.IPv6 != nil && l.IPv6.HopByHop != nil { // google/gopacket passes on octets after the packet
 		p.Data, p.Trimmed = l.cutTrimmed(data)
 		p.Truncated = p.Truncated || p.Trimmed
 	}
