@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,9 +25,11 @@ import (
 //
 // It follows the sentence, which has the name of the experiment and all numbers. Figures have the digits of the
 // sentence. Δ is the difference from the baseline, seed by seed: with a number it has to be significant, "n.s." means
-// that it is not, and "within 2 %" that its bounds are. "in 3 of 6 seeds" is the number of seeds with a figure above 0,
-// also if their median is not steady; it has no Δ. "claim full" is about full.json. A figure of a run without halves
-// has † in the sentence.
+// that it is not, and "within 2 %" that its bounds are. "cnp ÷ none 2.4" is the median of the ratios, seed by seed, and
+// "cnp ÷ none +140 %" that of the differences. All of these numbers may have their bounds after them: "(1.9…2.7)".
+// "cnp 5…74" are the least and the largest figure of a seed. "in 3 of 6 seeds" is the number of seeds with a figure
+// above 0, also if their median is not steady; it has no Δ. "claim full" is about full.json. A figure of a run without
+// halves has † in the sentence.
 type claim struct {
 	text   string // of the paragraph before it
 	full   bool
@@ -92,9 +96,22 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 	if err := v.UnmarshalText([]byte(words[0])); err != nil {
 		return err
 	}
-	rest := strings.Join(words[1:], " ")
+	words = words[1:]
+	steady := r.Steadiness(text, v, c.figure)
+	var than lab.Variant
+	divides := len(words) > 1 && words[0] == "÷"
+	if divides {
+		if err := than.UnmarshalText([]byte(words[1])); err != nil {
+			return err
+		}
+		words = words[2:]
+		if other := r.Steadiness(text, than, c.figure); steady == experiment.InSteady || !other.IsShown() {
+			steady = other
+		}
+	}
+	rest := strings.Join(words, " ")
 	counts := strings.HasSuffix(rest, " seeds")
-	switch steady := r.Steadiness(text, v, c.figure); {
+	switch {
 	case counts && changes:
 		return fmt.Errorf("number of seeds of a difference: want that of a figure, without Δ")
 	case steady == experiment.Unchecked && !strings.Contains(c.text, "†"):
@@ -106,9 +123,29 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 	case steady == experiment.TooFewSeeds:
 		return fmt.Errorf("too few seeds to judge whether it is steady")
 	}
+	if divides {
+		ratios := r.Ratios(text, v, than, c.figure)
+		if strings.Contains(rest, " %") {
+			for i := range ratios {
+				ratios[i] = 100 * (ratios[i] - 1)
+			}
+		}
+		if len(ratios) == 0 {
+			return fmt.Errorf("no seed has both figures")
+		}
+		m, from, to := lab.Median(ratios)
+		return c.compareBounds(m, from, to, strings.Replace(rest, " %", "", 1))
+	}
 	if !changes {
-		m, _, _, ok := r.Median(text, v, c.figure)
-		return c.compare(m, ok, rest)
+		m, from, to, ok := r.Median(text, v, c.figure)
+		if !ok {
+			return fmt.Errorf("no figure")
+		}
+		if least, most, ranges := strings.Cut(rest, "…"); ranges && !strings.Contains(rest, "(") {
+			values := r.Values(text, v, c.figure)
+			return errors.Join(c.compare(slices.Min(values), least), c.compare(slices.Max(values), most))
+		}
+		return c.compareBounds(m, from, to, rest)
 	}
 	change, ok := r.Change(text, v, c.figure)
 	switch {
@@ -122,12 +159,29 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 			return fmt.Errorf("not within: %v", &change)
 		}
 		return nil
+	case !ok:
+		return fmt.Errorf("no difference")
 	case !change.Significant():
 		return fmt.Errorf("not significant: %v", &change)
-	case change.Percent != strings.HasSuffix(rest, " %"):
+	case change.Percent != strings.Contains(rest, " %"):
 		return fmt.Errorf("want the same unit: %v", &change)
 	}
-	return c.compare(change.Median, ok, strings.TrimSuffix(rest, " %"))
+	return c.compareBounds(change.Median, change.From, change.To, strings.Replace(rest, " %", "", 1))
+}
+
+// compareBounds returns an error if a median does not round to a number of the sentence, such as "2.4" or
+// "2.4 (1.9…2.7)", or its bounds do not.
+func (c *claim) compareBounds(m, from, to float64, text string) error {
+	number, bounds, some := strings.Cut(text, " (")
+	err := c.compare(m, number)
+	if !some {
+		return err
+	}
+	low, high, ok := strings.Cut(strings.TrimSuffix(bounds, ")"), "…")
+	if !ok {
+		return fmt.Errorf("bounds %q: want two", bounds)
+	}
+	return errors.Join(err, c.compare(from, low), c.compare(to, high))
 }
 
 // compareSeeds returns an error if the number of values above 0 is not that of the sentence.
@@ -148,7 +202,7 @@ func (c *claim) compareSeeds(values []float64, seeds string) error {
 }
 
 // compare returns an error if a figure does not round to a number of the sentence.
-func (c *claim) compare(x float64, ok bool, number string) error {
+func (c *claim) compare(x float64, number string) error {
 	want, err := strconv.ParseFloat(strings.Replace(number, "−", "-", 1), 64)
 	if err != nil {
 		return err
@@ -159,7 +213,7 @@ func (c *claim) compare(x float64, ok bool, number string) error {
 		half /= 10
 	}
 	switch {
-	case !ok || x < want-half || x > want+half:
+	case x < want-half || x > want+half:
 		return fmt.Errorf("results have %v", x)
 	case !strings.Contains(c.text, strings.TrimLeft(number, "+−")): // a sentence may say "lower"
 		return fmt.Errorf("the sentence does not have this number: %s", c.text)
@@ -195,6 +249,30 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// The published results are within the bounds of all rows that an experiment compares with a closed form or the
+// separate model, and those of C1a within 4 % of the model, as the document says.
+func TestPublishedRows(t *testing.T) {
+	for _, c := range []struct {
+		size string
+		want map[string]int
+	}{
+		{"quick", map[string]int{"B3": 2, "C1": 56, "C1a": 24, "C2": 6}},
+		{"full", map[string]int{"B3": 2, "C1a": 40}},
+	} {
+		t.Run(c.size, func(t *testing.T) {
+			counts := map[string]int{}
+			for _, row := range results(t, "../../docs/results/"+c.size+".json", c.size).Rows() {
+				counts[row.Check]++
+				require.True(t, row.OK(), "%+v", row)
+				if row.Check == "C1a" {
+					require.InEpsilon(t, row.Expected, row.Measured, 0.04, "%+v", row)
+				}
+			}
+			require.Equal(t, c.want, counts)
+		})
+	}
+}
+
 // A claim fails on each way in which results can contradict it.
 func TestWrongClaims(t *testing.T) {
 	r := &experiment.Results{Cases: []experiment.CaseText{{
@@ -217,6 +295,20 @@ func TestWrongClaims(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"right", "X: 92.0 instead of 80 %, 15.0 % more <!-- claim X | a | use of its link | fastcnp 92.0 | cnp 80 | " +
 			"Δ fastcnp +15.0 % | Δ oracle n.s. | Δ oracle within 2 % -->", ""},
+		{"right bounds", "X: 15.0 % (15.0 to 15.1), 92.03 (92.00 to 92.05) <!-- claim X | a | use of its link | " +
+			"Δ fastcnp +15.0 % (15.0…15.1) | fastcnp 92.03 (92.00…92.05) | fastcnp 92.00…92.05 -->", ""},
+		{"right ratio", "X: 1.15 (1.150 to 1.151), 15.0 % (15.0 to 15.1) <!-- claim X | a | use of its link | " +
+			"fastcnp ÷ cnp 1.15 (1.150…1.151) | fastcnp ÷ cnp +15.0 % (15.0…15.1) -->", ""},
+		{"another bound", "X: 92.03 (92.01 to 92.05) <!-- claim X | a | use of its link | " +
+			"fastcnp 92.03 (92.01…92.05) -->", "results have 92"},
+		{"one bound", "X: 92.03 <!-- claim X | a | use of its link | fastcnp 92.03 (92) -->", "want two"},
+		{"another least figure", "X: 92.01 to 92.05 <!-- claim X | a | use of its link | fastcnp 92.01…92.05 -->",
+			"results have 92"},
+		{"another ratio", "X: 1.16 <!-- claim X | a | use of its link | fastcnp ÷ cnp 1.16 -->", "results have 1.15"},
+		{"a ratio to a figure without halves", "X: 1.16 <!-- claim X | a | use of its link | " +
+			"fastcnp ÷ none 1.16 -->", "not checked for steady state"},
+		{"a ratio to a variant that did not run", "X: 1.16 † <!-- claim X | a | use of its link | " +
+			"fastcnp ÷ none 1.16 -->", "no seed has both"},
 		{"right number of seeds", "X: in 6 of 6 seeds <!-- claim X | a | use of its link | cnp in 6 of 6 seeds -->",
 			""},
 		{"another number of seeds", "X: in 5 of 6 seeds <!-- claim X | a | use of its link | cnp in 5 of 6 seeds -->",
