@@ -29,7 +29,7 @@ func Implementations() []string {
 	if runtime.GOARCH == "arm64" {
 		return []string{"tables", "CRC32 instructions"}[:best+1]
 	}
-	return []string{"tables", "folding", "wide folding"}[:best+1]
+	return []string{"tables", "folding", "folding of pairs", "wide folding"}[:best+1]
 }
 
 // Force selects the implementation with this index in Ways for all sums, until back is called.

@@ -8,7 +8,8 @@ import (
 
 const (
 	folding     = tablesOnly + 1 + iota // carry-less multiplication of 128 bits: SSE4.1, PCLMULQDQ
-	wideFolding                         // of 512: AVX2, AVX512F, AVX512BW, AVX512_VBMI2, VPCLMULQDQ
+	pairFolding                         // of 256: also AVX2, VPCLMULQDQ
+	wideFolding                         // of 512: also AVX512F, AVX512BW, AVX512_VBMI2
 )
 
 // Use is the fastest implementation of this CPU.
@@ -56,7 +57,7 @@ func Plain(b []byte) uint32 {
 	switch {
 	case Use == tablesOnly || len(b)&3 != 0:
 		return plainTables(b)
-	case Use == folding && len(b) < 64:
+	case Use < wideFolding && len(b) < 64:
 		return foldShort(prefixed, b, maskOf(b), &shadow[shortMax-wire.FixedSize(b)])
 	case wire.IsIPv6(b):
 		return long(prefixed, b, &maskPlainIPv6)
@@ -91,7 +92,7 @@ func update(r uint32, b []byte, m *mask) uint32 {
 	switch {
 	case Use == tablesOnly || len(b)&3 != 0:
 		return updateTables(r, b, m)
-	case Use == folding && len(b) <= shortMax:
+	case Use < wideFolding && len(b) <= shortMax:
 		return foldShort(r, b, m, &shadow[0])
 	default:
 		return long(r, b, m)
