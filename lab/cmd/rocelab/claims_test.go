@@ -273,6 +273,41 @@ func TestPublishedRows(t *testing.T) {
 	}
 }
 
+// The document lists, as "8 of 12 of C2", the experiments with cases that have other than six seeds, or a run after a
+// warmup without halves, of which nothing shows that it is steady.
+func TestExceptions(t *testing.T) {
+	text := strings.Join(strings.Fields(string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))), " ")
+	quick := results(t, "../../docs/results/quick.json", "quick")
+	var want []string
+	for _, e := range experiment.All() {
+		seeds, unchecked := 0, 0
+		cases := quick.In(e.ID)
+		for _, c := range cases {
+			if len(c.Seeds) != 6 {
+				seeds++
+			}
+			if slices.ContainsFunc(quick.Runs, func(run experiment.Run) bool {
+				lacksHalves := run.Experiment == e.ID && run.Case == c.Name && len(run.Halves) == 0
+				for figure := range run.Figures {
+					if lacksHalves && quick.Steadiness(c, run.Variant, figure) == experiment.Unchecked {
+						return true
+					}
+				}
+				return false
+			}) {
+				unchecked++
+			}
+		}
+		for _, n := range []int{seeds, unchecked} {
+			if n > 0 {
+				want = append(want, fmt.Sprintf("%d of %d of %s", n, len(cases), e.ID))
+			}
+		}
+	}
+	require.NotEmpty(t, want)
+	require.ElementsMatch(t, want, regexp.MustCompile(`\d+ of \d+ of C\d+m?`).FindAllString(text, -1))
+}
+
 // A claim fails on each way in which results can contradict it.
 func TestWrongClaims(t *testing.T) {
 	r := &experiment.Results{Cases: []experiment.CaseText{{
