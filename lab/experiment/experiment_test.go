@@ -178,6 +178,14 @@ func TestOtherMessages(t *testing.T) {
 	require.Empty(t, r.formatAgainst(c, lab.None, shown))
 	cell, _ := r.Cell(c, lab.None, meanTime)
 	require.Equal(t, "50 (3 unfinished)", cell)
+
+	for seed := range 2 { // in which all messages end
+		r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: lab.None, Seed: uint64(seed + 2),
+			Figures: Figures{meanTime: 50, remaining: 0}})
+	}
+	r = &Results{Cases: r.Cases, Runs: r.Runs}
+	cell, _ = r.Cell(r.In("X")[0], lab.None, meanTime)
+	require.Equal(t, "50 (up to 3 unfinished)", cell)
 }
 
 // Results with different seeds, as in a share of a plan, are not compared.

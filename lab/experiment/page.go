@@ -548,9 +548,9 @@ func (r *Results) pageExperiment(e *Experiment) pageExperiment {
 // Figures that leave out unfinished messages are not compared.
 func (r *Results) figureGain(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
 	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
-	_, fewer := r.meanWithout(c, v, s.Figure)
-	_, fewerByCNP := r.meanWithout(c, lab.CNP, s.Figure)
-	if s.Better == 0 || len(ratios) == 0 || fewer || fewerByCNP || !r.Steadiness(c, v, s.Figure).IsShown() ||
+	_, unfinished := r.countUnfinished(c, v, s.Figure)
+	_, unfinishedByCNP := r.countUnfinished(c, lab.CNP, s.Figure)
+	if s.Better == 0 || len(ratios) == 0 || unfinished+unfinishedByCNP > 0 || !r.Steadiness(c, v, s.Figure).IsShown() ||
 		!r.Steadiness(c, lab.CNP, s.Figure).IsShown() {
 		return 0, 0, 0, false
 	}

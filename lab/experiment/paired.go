@@ -123,10 +123,10 @@ func (r *Results) computeChange(c *CaseText, v lab.Variant, figure string) (chan
 	if !ok || !r.Steadiness(c, v, figure).IsShown() || !r.Steadiness(c, than, figure).IsShown() {
 		return change, false
 	}
-	_, fewer := r.meanWithout(c, v, figure)
-	_, fewerThan := r.meanWithout(c, than, figure)
+	_, unfinished := r.countUnfinished(c, v, figure)
+	_, unfinishedThan := r.countUnfinished(c, than, figure)
 	pairs := r.figurePairs(c, v, c, than, figure)
-	if len(pairs) == 0 || fewer || fewerThan {
+	if len(pairs) == 0 || unfinished+unfinishedThan > 0 {
 		return change, false
 	}
 	change = Change{Case: c, Variant: v, Baseline: than, Percent: true, Seeds: len(pairs)}

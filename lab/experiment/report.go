@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rocecn/rocecn/lab"
@@ -110,20 +111,25 @@ func (r *Results) formatUnfinished(c *CaseText, v lab.Variant, figure string, fr
 	if n, all := len(r.Values(c, v, figure)), len(r.selectRuns(c, v)); 0 < n && n < all {
 		parts = append(parts, fmt.Sprintf("%d of %d seeds", n, all))
 	}
-	if n, some := r.meanWithout(c, v, figure); some {
+	if n, most := r.countUnfinished(c, v, figure); n > 0 {
 		parts = append(parts, scenario.Figure(n)+" unfinished")
+	} else if most > 0 {
+		parts = append(parts, "up to "+scenario.Figure(most)+" unfinished")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// meanWithout returns the number of unfinished messages that a figure leaves out, and reports whether there are some
-// in any run.
-func (r *Results) meanWithout(c *CaseText, v lab.Variant, figure string) (n float64, some bool) {
+// countUnfinished returns the median and the largest number of unfinished messages that a figure leaves out.
+func (r *Results) countUnfinished(c *CaseText, v lab.Variant, figure string) (n, most float64) {
 	if figure != meanTime && figure != lastTime && figure != ended {
-		return 0, false
+		return 0, 0
 	}
-	n, _, most, _ := r.Median(c, v, remaining)
-	return n, most > 0
+	values := r.Values(c, v, remaining)
+	if len(values) == 0 {
+		return 0, 0
+	}
+	n, _, _ = lab.Median(values)
+	return n, slices.Max(values)
 }
 
 // writeTable writes the table of a case.
