@@ -90,6 +90,8 @@ func TestLanes(t *testing.T) {
 			{"nak", 190, 7.5, 0, 35}, {"cnp", 500, 57.5, 0, 35}}},
 		{"queues of two nodes", queues, 8000, 500, "5: 4, 6: 8",
 			[]shape{{"node0", 0, 50, 375, 50}, {"node1", 4, 0, 246, 100}}},
+		{"queues of narrow bins", `queueLane([{node: 5, from: 4000, width: 10, depth: [4, 2]}])`, 8000, 4015, "5: 2",
+			[]shape{{"node0", 500, 0, 5.25, 100}}},
 		{"queue of one node", queues, 8000, 2500, "5: 2",
 			[]shape{{"node0", 0, 50, 375, 50}, {"node1", 4, 0, 246, 100}}},
 	} {

@@ -58,7 +58,7 @@ func browser(t *testing.T) context.Context {
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	require.NoError(t, chromedp.Do(ctx)) // starts it, for as long as ctx lives
-	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 8*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -286,6 +286,13 @@ func TestFormats(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{`shortTime(92160)`, "92.2µs"}, {`shortTime(104448)`, "104µs"}, {`shortTime(2851234)`, "2.85ms"},
 		{`shortTime(999)`, "999ns"}, {`shortTime(1000)`, "1µs"}, {`shortTime(0)`, "0ns"}, {`shortTime(1.5e9)`, "1.5s"},
+		{`shortTime(1004)`, "1µs"}, {`shortTime(9994)`, "9.99µs"}, {`shortTime(12345)`, "12.3µs"},
+		{`shortTime(999499)`, "999µs"}, {`shortTime(999999)`, "1ms"}, {`shortTime(-1004)`, "-1µs"},
+		{`duration(999999)`, "999.999µs"}, {`duration(1e6)`, "1ms"}, {`duration(1e9)`, "1s"},
+		{`duration(59.999e9)`, "59.999s"}, {`duration(60e9)`, "1m0s"}, {`duration(3600e9)`, "1h0m0s"},
+		{`scaled(0.4)`, "0"}, {`scaled(12345)`, "12.3k"}, {`scaled(123456)`, "123k"}, {`scaled(2e9)`, "2.00G"},
+		{`scaled(2e12)`, "2.00T"}, {`scaled(2e15)`, "2P"}, {`formats.share(0)`, "0"}, {`formats.share(0.04)`, "0.0%"},
+		{`formats.count(7)`, "7"}, {`formats.qp(0)`, "0x000000"}, {`written("share", null)`, "–"},
 		{`shortTime(100.4e9)`, "1m40s"}, {`shortTime(7325e9)`, "2h2m10s"}, {`shortTime(-1234567)`, "-1.23ms"},
 		{`duration(20971)`, "20.971µs"}, {`scaled(9999)`, "9999"}, {`scaled(10000)`, "10.0k"},
 		{`scaled(463e6)`, "463M"},
@@ -296,6 +303,10 @@ func TestFormats(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, read[string](t, ctx, c.name)) })
 	}
 	require.Equal(t, []float64{0, 50, 100, 150}, read[[]float64](t, ctx, `ticks(0, 199, 4)`))
+	require.Equal(t, []float64{20, 40, 60}, read[[]float64](t, ctx, `ticks(10, 60, 4)`), "the last one is at the end")
+	require.Equal(t, []float64{0.5, 1, 1, 2, 5, 10, 20}, read[[]float64](t, ctx, `[0.3, 0.7, 1, 1.5, 3, 7, 11].map(nice)`))
+	require.Equal(t, []float64{7, 4, 6, 0, 0}, read[[]float64](t, ctx, `[sum([1, 2, 4], [0, 9]), most([1, 4, 2], [0, 3]),
+		sum([1, 2, 4], [1, 3]), sum(undefined, [0, 2]), most([5], [1, 2])]`))
 	require.Equal(t, []int{-1, 0, 0, 1, 3}, read[[]int](t, ctx,
 		`[5, 10, 19, 20, 50].map(at => binAt([10, 20, 30, 40], at))`))
 	require.Equal(t, [][]int{{0, 2}, {2, 3}, {3, 5}, {5, 6}}, read[[][]int](t, ctx,

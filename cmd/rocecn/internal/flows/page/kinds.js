@@ -162,7 +162,7 @@ const pauseTitle = pause => `from frame ${pause[4]} on, +${shortTime(pause[0])}:
 // pauseBox has a height in proportion to the paused time.
 function pauseBox(from, to, part) {
   const height = y(Math.max(Math.min(part, 1) * 0.9, 0.12), 1);
-  return `M${x(from)} 100V${height}H${Math.max(x(to), x(from) + 1.5)}V100Z`;
+  return `M${x(from)} 100V${height}H${x(to)}V100Z`;
 }
 
 // pauseLane draws the pauses of a priority of a link: single pauses if they are wide enough,
