@@ -343,7 +343,8 @@ func testOpenedByFinding(t *testing.T, ctx context.Context) {
 	require.Equal(t, "0 4", read[string](t, ctx, "opened()"), "it stays open")
 	require.Empty(t, read[string](t, ctx, "filterBox.value"))
 	wiretest.Await(t, "the flow to be visible", func() bool {
-		return read[bool](t, ctx, `(({top, bottom}) => top >= 0 && bottom <= innerHeight)(flow(4).getBoundingClientRect())`)
+		return read[bool](t, ctx, `(({top, bottom}) => top >= 0 && bottom <= innerHeight)(
+			flow(4).getBoundingClientRect())`)
 	})
 	do(t, ctx, `navigator.clipboard.writeText = text => { window.copied = text; }`)
 	click(t, ctx, "#copies", "")
@@ -397,7 +398,8 @@ func testCharts(t *testing.T, ctx context.Context) {
 			[]string{"psn 0 0 250 100", "psn 375 57.9 0 0", "late 187.5 84.2 0 0", "gap 312.5 18.3 0 26.5",
 				"life 312.5 0 0 100", "repeat 437.5 63.2 0 10.5"},
 			[]string{"0 100.0", "10 47.4"}},
-		{"Answers, ", "NAK: 3, RNR NAK: 1, CNP: 1, Fast CNP: 1", "Answers " + name, "key nak, key rnr, key cnp, key fast",
+		{"Answers, ", "NAK: 3, RNR NAK: 1, CNP: 1, Fast CNP: 1", "Answers " + name,
+			"key nak, key rnr, key cnp, key fast",
 			[]string{"nak some 250 3.8 125 17.5", "nak 325 3.8 0 17.5", "rnr some 125 28.8 125 17.5",
 				"cnp 125 53.8 0 17.5", "fast 375 78.8 0 17.5"}, []string{}},
 		{"Round trip, longest", "", "Round trip " + name, "", []string{"rtt 125 0 112.5 100"},
@@ -433,7 +435,8 @@ func testCharts(t *testing.T, ctx context.Context) {
 	require.Equal(t, "CE: 7, CNP: 1", closer[1].Legend)
 	require.Equal(t, []string{"psn 0 66.7 500 33.3", "gap 250 -8 0 38.2", "life 250 0 0 100",
 		"repeat 750 77.8 0 22.2"}, roundShapes(closer[2].Shapes, "psn", "gap", "life", "repeat"))
-	require.Equal(t, []string{"nak some 0 3.8 500 17.5", "nak 300 3.8 0 17.5", "fast 500 78.8 0 17.5"}, closer[3].Shapes)
+	require.Equal(t, []string{"nak some 0 3.8 500 17.5", "nak 300 3.8 0 17.5", "fast 500 78.8 0 17.5"},
+		closer[3].Shapes)
 	require.Empty(t, closer[4].Shapes)
 	require.Empty(t, closer[4].Ticks, "without values there is no scale")
 	require.Equal(t, []string{"node0 0 0 500 100"}, closer[5].Shapes)
@@ -458,7 +461,8 @@ func testTotals(t *testing.T, ctx context.Context) {
 		"NAKs, PPFC NAK: 2 RNR NAK: 1 PPFC: 6 ", "Round trip longest", "Paused 02:00:00:00:00:01, priority 3",
 		"Paused 02:00:00:00:00:02, priority 4",
 	}, read[[]string](t, ctx, `texts("#totals .label").map(text => text.replace("  ", " "))`))
-	require.Equal(t, "Rate over time, all flows", read[string](t, ctx, `document.querySelector("#totals svg").ariaLabel`))
+	require.Equal(t, "Rate over time, all flows", read[string](t, ctx,
+		`document.querySelector("#totals svg").ariaLabel`))
 	require.Equal(t, []string{
 		"gap 250 25 37.5 75", "late 166.7 0 37.5 100", "repeat 458.3 75 37.5 25",
 		"nak 500 66.7 37.5 33.3", "rnr 666.7 83.3 37.5 16.7", "ppfc 83.3 0 37.5 100",
@@ -473,15 +477,18 @@ func testTotals(t *testing.T, ctx context.Context) {
 	painted(t, ctx)
 	require.Equal(t, "pause 500 10 10 90", strings.Join(read[[]string](t, ctx, `shapes(document.querySelectorAll(
 		"#totals .of-pauses")[1])`), ", "))
-	for at, want := range map[string][]string{
-		"500000":  {"1.00Gbit/s", "5 CE, 1 CNP", "", "6 PPFC", "", "", ""},
-		"1500000": {"0bit/s", "", "4 out of order", "", "92.2µs", "paused 1ms by 3 XOFF", ""},
-		"2500000": {"2.00Gbit/s", "2 CE", "3 missing", "", "", "", ""},
-		"3000000": {"0bit/s", "", "1 retransmitted", "", "", "paused 500µs of 1ms by 2 XOFF", ""},
+	for _, test := range []struct {
+		at   string
+		want []string
+	}{
+		{"500000", []string{"1.00Gbit/s", "5 CE, 1 CNP", "", "6 PPFC", "", "", ""}},
+		{"1500000", []string{"0bit/s", "", "4 out of order", "", "92.2µs", "paused 1ms by 3 XOFF", ""}},
+		{"2500000", []string{"2.00Gbit/s", "2 CE", "3 missing", "", "", "", ""}},
+		{"3000000", []string{"0bit/s", "", "1 retransmitted", "", "", "paused 500µs of 1ms by 2 XOFF", ""}},
 	} {
-		do(t, ctx, "showAll(); point("+at+")")
+		do(t, ctx, "showAll(); point("+test.at+")")
 		painted(t, ctx)
-		require.Equal(t, want, read[[]string](t, ctx, `texts("#totals .value")`), at)
+		require.Equal(t, test.want, read[[]string](t, ctx, `texts("#totals .value")`), test.at)
 	}
 	do(t, ctx, "point(null)")
 	painted(t, ctx)
@@ -506,12 +513,14 @@ func testOverview(t *testing.T, ctx context.Context) {
 func testAxis(t *testing.T, ctx context.Context) {
 	state := func() string {
 		painted(t, ctx)
-		return read[string](t, ctx, `[...axis.children].map(e => e.textContent + " " + parseFloat(e.style.left)).join(", ") +
+		return read[string](t, ctx, `[...axis.children].map(e => e.textContent + " " + parseFloat(e.style.left))
+			.join(", ") +
 			"; " + range.textContent + "; " + [brush.style.left, brush.style.width].join(" ")`)
 	}
 	require.Equal(t, "0 0, +1ms 12.5, +2ms 25, +3ms 37.5, +4ms 50, +5ms 62.5, +6ms 75, +7ms 87.5, +8ms 100; "+
 		"all of 8ms; 0% 100%", state())
-	require.Equal(t, 9, read[int](t, ctx, `document.querySelectorAll("#totals .lane:first-child path.grid").length - 3`),
+	require.Equal(t, 9, read[int](t, ctx,
+		`document.querySelectorAll("#totals .lane:first-child path.grid").length - 3`),
 		"a line at each, and three for the rate")
 	do(t, ctx, "show(2e6, 4e6)")
 	require.Equal(t, "+2ms 0, +2.5ms 25, +3ms 50, +3.5ms 75, +4ms 100; 2ms from +2ms on; 25% 25%", state())
@@ -535,7 +544,8 @@ func testZoom(t *testing.T, ctx context.Context) {
 		{"show(2e6, 3e6); zoom(100)", "0 8000000"}, {"show(2e6, 4e6); pan(0.5)", "3000000 5000000"},
 		{"show(2e6, 4e6); pan(-0.5)", "1000000 3000000"}, {"show(0, 2e6); pan(-0.5)", "0 2000000"},
 		{"show(6e6, 8e6); pan(0.5)", "6000000 8000000"}, {"show(2e6, 4e6); showAll()", "0 8000000"},
-		{"showAll(); look(4e6)", "3920000 4080000 4000000"}, {"show(1e6, 1.001e6); look(4e6)", "3999500 4000500 4000000"},
+		{"showAll(); look(4e6)", "3920000 4080000 4000000"},
+		{"show(1e6, 1.001e6); look(4e6)", "3999500 4000500 4000000"},
 		{"showAll(); look(1000)", "0 160000 1000"}, {"show(2e6, 4e6); reach(3e6)", "2000000 4000000 3000000"},
 		{"show(2e6, 4e6); reach(4e6)", "2000000 4000000 4000000"}, {"reach(2e6)", "2000000 4000000 2000000"},
 		{"reach(5e6)", "4000000 6000000 5000000"}, {"reach(1e6)", "0 2000000 1000000"},
@@ -630,7 +640,8 @@ func testPointer(t *testing.T, ctx context.Context) {
 	require.Empty(t, chosen())
 	do(t, ctx, `pointer(plot, "pointerup", 0.25)`)
 	near(2e6, 4e6, 2.5e6) // cancelled
-	do(t, ctx, `pointer(plot, "pointerdown", 0.75); pointer(plot, "pointermove", 0.25); pointer(plot, "pointerup", 0.25)`)
+	do(t, ctx, `pointer(plot, "pointerdown", 0.75); pointer(plot, "pointermove", 0.25);
+		pointer(plot, "pointerup", 0.25)`)
 	require.Empty(t, chosen())
 	near(2.5e6, 3.5e6, 2.5e6)
 	do(t, ctx, `pointer(plot, "pointermove", 0.5)`)
@@ -652,11 +663,12 @@ func testPointer(t *testing.T, ctx context.Context) {
 	require.InDeltaSlice(t, []float64{5e6, 7.5e6}, got, 2000, "around the beginning, which is not visible")
 	do(t, ctx, `overview.dispatchEvent(new MouseEvent("dblclick"))`)
 	require.Equal(t, []float64{0, 8e6}, read[[]float64](t, ctx, "[view.from, view.to]"))
-	for event, want := range map[string]bool{
-		"ctrlKey: true, deltaY: 1": true, "shiftKey: true, deltaY: 1": true, "deltaY: 1": false,
-	} {
-		require.Equal(t, want, !read[bool](t, ctx,
-			`plot.dispatchEvent(new WheelEvent("wheel", {cancelable: true, `+event+`}))`), "%s scrolls the page", event)
+	for _, test := range []struct {
+		event     string
+		prevented bool
+	}{{"ctrlKey: true, deltaY: 1", true}, {"shiftKey: true, deltaY: 1", true}, {"deltaY: 1", false}} {
+		require.Equal(t, test.prevented, !read[bool](t, ctx, `plot.dispatchEvent(
+			new WheelEvent("wheel", {cancelable: true, `+test.event+`}))`), "%s scrolls the page", test.event)
 	}
 	do(t, ctx, `showAll(); const strip = flow(4).querySelector(".plot");
 		pointer(strip, "pointerdown", 0.5); pointer(strip, "pointermove", 0.75); pointer(strip, "pointerup", 0.75)`)
@@ -723,7 +735,8 @@ func TestHandmadePages(t *testing.T) {
 	for i := range 250 {
 		rows = append(rows, fmt.Sprintf(`[0, %d, 0, 1000, "n", %d]`, 1+i%2, i))
 	}
-	c := openHandmade(t, ctx, write(`{"start": "", "span": 1000, "columns": [{"name": "N", "help": "", "kind": "count"}],
+	c := openHandmade(t, ctx, write(`{"start": "", "span": 1000,
+		"columns": [{"name": "N", "help": "", "kind": "count"}],
 		"addresses": ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "rows": [`+strings.Join(rows, ",")+`]}`))
 	for _, test := range []struct{ act, want string }{
 		{"", "100 Show 150 more of 250, to 10.0.0.2"},
@@ -759,7 +772,8 @@ func TestHandmadeFirstView(t *testing.T) {
 	one := regexp.MustCompile(`(?s)"rows": \[\n\t(\[.*?\]),.*?\]\],`).ReplaceAllString(fiveFlows, `"rows": [$1],`)
 	openHandmade(t, ctx, write(one))
 	require.Equal(t, "0; 0; 1 flow; false; ", read[string](t, ctx,
-		`[order(), opened(), counted.textContent, grouped.checked, texts("#empty")[0].replace(/0 every.*/, "")].join("; ")`))
+		`[order(), opened(), counted.textContent, grouped.checked, texts("#empty")[0].replace(/0 every.*/, "")]
+			.join("; ")`))
 	do(t, ctx, `type("no such")`)
 	require.Equal(t, "0 of 1 flow", read[string](t, ctx, "counted.textContent"))
 

@@ -304,9 +304,11 @@ func TestFormats(t *testing.T) {
 	}
 	require.Equal(t, []float64{0, 50, 100, 150}, read[[]float64](t, ctx, `ticks(0, 199, 4)`))
 	require.Equal(t, []float64{20, 40, 60}, read[[]float64](t, ctx, `ticks(10, 60, 4)`), "the last one is at the end")
-	require.Equal(t, []float64{0.5, 1, 1, 2, 5, 10, 20}, read[[]float64](t, ctx, `[0.3, 0.7, 1, 1.5, 3, 7, 11].map(nice)`))
-	require.Equal(t, []float64{7, 4, 6, 0, 0}, read[[]float64](t, ctx, `[sum([1, 2, 4], [0, 9]), most([1, 4, 2], [0, 3]),
-		sum([1, 2, 4], [1, 3]), sum(undefined, [0, 2]), most([5], [1, 2])]`))
+	require.Equal(t, []float64{0.5, 1, 1, 2, 5, 10, 20}, read[[]float64](t, ctx,
+		`[0.3, 0.7, 1, 1.5, 3, 7, 11].map(nice)`))
+	require.Equal(t, []float64{7, 4, 6, 0, 0}, read[[]float64](t, ctx,
+		`[sum([1, 2, 4], [0, 9]), most([1, 4, 2], [0, 3]), sum([1, 2, 4], [1, 3]),
+			sum(undefined, [0, 2]), most([5], [1, 2])]`))
 	require.Equal(t, []int{-1, 0, 0, 1, 3}, read[[]int](t, ctx,
 		`[5, 10, 19, 20, 50].map(at => binAt([10, 20, 30, 40], at))`))
 	require.Equal(t, [][]int{{0, 2}, {2, 3}, {3, 5}, {5, 6}}, read[[][]int](t, ctx,
