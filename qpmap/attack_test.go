@@ -49,7 +49,7 @@ func live() *connection {
 // established is a Map that knows the connection from CM, and has seen some data
 // of it, answered or not.
 func established(c *connection, acks bool) *qpmap.Map {
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), c.rtu())
 	for n := range uint32(3) {
 		observe(m, start, c.request(n))
@@ -115,7 +115,7 @@ func TestForgedCMChangesNoLivePair(t *testing.T) {
 // Votes make pairs that CM must not displace either.
 func TestForgedCMChangesNoVotedPair(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(5) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
@@ -134,7 +134,7 @@ func TestForgedCMChangesNoVotedPair(t *testing.T) {
 func TestForgedCMNamesNoFlowUnderWay(t *testing.T) {
 	c := live()
 	c.transport = cm.TransportTypeUC
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(1))
 	forged := *c
 	forged.a, forged.psnA = 0x66, 0x666666
@@ -147,7 +147,7 @@ func TestForgedCMNamesNoFlowUnderWay(t *testing.T) {
 // A pair that CM made and data contradicts is none.
 func TestDataContradictsCM(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep())
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 	real := *c
@@ -219,7 +219,7 @@ func randomAddr(r *rand.Rand) netip.Addr {
 func TestTies(t *testing.T) {
 	first, second := live(), live()
 	second.a, second.b = 0x22, 0x32
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(5) {
 		observe(m, start, first.request(n), second.request(n), first.ack(n), second.ack(n))
 	}
@@ -243,7 +243,7 @@ func TestManyTies(t *testing.T) {
 		c.a, c.b = 0x100+n, 0x200+n
 		flows = append(flows, c)
 	}
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(30) {
 		for _, c := range flows {
 			observe(m, start, c.request(n))
@@ -262,7 +262,7 @@ func TestForgedResponses(t *testing.T) {
 	c := live()
 	forged := *c
 	forged.a = 0x66
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(10) {
 		observe(m, start, c.request(n), c.ack(n), forged.ack(n))
 	}
@@ -281,7 +281,7 @@ func TestForgedResponses(t *testing.T) {
 // connection names none for datagrams.
 func TestForgedDatagram(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.request(0))
 	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
 	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: 0x66}
@@ -302,7 +302,7 @@ func TestForgedDatagram(t *testing.T) {
 func TestForgedOtherDirection(t *testing.T) {
 	for _, op := range []bth.Opcode{bth.RCSendOnly, bth.UCSendOnly} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		request := packet(c.A, c.B, op, c.b, c.psnA)
 		observe(m, start, request)
 		forged := c.turned()
@@ -347,7 +347,7 @@ func TestForgedAfterTheLastPacket(t *testing.T) {
 			forged.request(0), forged.request(1), forged.request(2), forged.ack(0), forged.ack(1), forged.ack(2)}},
 	} {
 		t.Run(x.what, func(t *testing.T) {
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			n := len(x.forged) - 3
 			observe(m, start, x.forged[:n]...)
 			observe(m, start, x.last)
@@ -370,7 +370,7 @@ func TestForgedAfterTheLastPacket(t *testing.T) {
 // A stray packet hides the sender of datagrams until the next one.
 func TestStrayAmongDatagrams(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	datagram := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
 	datagram.BTH.DETH = bth.DETH{QKey: 1, SrcQP: c.a}
 	observe(m, start, datagram, c.request(0))
@@ -383,7 +383,7 @@ func TestStrayAmongDatagrams(t *testing.T) {
 func TestUCHasNoVotes(t *testing.T) {
 	rc, uc := live(), live()
 	uc.b, uc.transport = 0x32, cm.TransportTypeUC
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(10) {
 		observe(m, start, uc.request(n), rc.request(n), rc.ack(n))
 	}
@@ -394,12 +394,12 @@ func TestUCHasNoVotes(t *testing.T) {
 // Only one direction is seen: no votes, no harm.
 func TestOneDirection(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(100) {
 		observe(m, start, c.request(n))
 	}
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
-	m = qpmap.New(qpmap.Config{})
+	m = newMap(qpmap.Config{})
 	for n := range uint32(100) {
 		observe(m, start, c.ack(n))
 	}
@@ -414,7 +414,7 @@ func TestVotesAreFresh(t *testing.T) {
 	c, other := live(), live()
 	other.A = netip.MustParseAddr("2001:db8::c")
 	for _, quick := range []bool{true, false} {
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		for n := range uint32(10) {
 			at := start.Add(time.Duration(n) * 3 * time.Second)
 			observe(m, at, c.request(n))
@@ -435,7 +435,7 @@ func TestVotesAreFresh(t *testing.T) {
 // The same PSN again and again, as of a packet that is refused, is one vote.
 func TestVotesOfOnePSN(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for range 10 {
 		observe(m, start, c.request(0), c.ack(0))
 	}
@@ -448,7 +448,7 @@ func TestTwoREQs(t *testing.T) {
 	c := live()
 	forged := *c
 	forged.a = 0x666
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, forged.req(), c.req(), c.rep())
 	for n := range uint32(24) {
 		observe(m, start, c.request(n))
@@ -500,7 +500,7 @@ func TestGivenPairsStay(t *testing.T) {
 	c := live()
 	other := *c
 	other.a = 0x66
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	observe(m, start, other.req(), other.rep())
 	at := start
@@ -525,7 +525,7 @@ func TestPorts(t *testing.T) {
 	}
 	for _, ports := range []bool{false, true} {
 		for _, same := range []bool{false, true} { // whether all have one port
-			m := qpmap.New(qpmap.Config{Ports: ports})
+			m := newMap(qpmap.Config{Ports: ports})
 			for n := range uint32(10) {
 				for answer := range 2 {
 					for i, c := range all {
@@ -567,7 +567,7 @@ func TestForgedDoesNotGoOn(t *testing.T) {
 		forged := *one
 		forged.b, forged.commA, forged.commB = other.b, one.commA+20, one.commB+20
 		forged.psnA, forged.psnB = one.psnA+1<<20, one.psnB+1<<20
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		if withCM {
 			observe(m, start, one.req(), one.rep(), other.req(), other.rep())
 		} else {
@@ -606,7 +606,7 @@ func TestForgedREADExplainsNothing(t *testing.T) {
 	for _, mtu := range []uint8{0, 1, 5} { // not known, 256, 4,096
 		forged := live()
 		forged.mtu = mtu
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, forged.req(), forged.rep())
 		observe(m, start, forged.request(0), forged.ack(0), forged.request(1), forged.ack(1), forged.read(2, 1<<31))
 		requireSource(t, m, forged.back(), start, forged.b, mtu)
@@ -621,7 +621,7 @@ func TestForgedREADExplainsNothing(t *testing.T) {
 func TestForgedREADsExplainNothing(t *testing.T) {
 	forged := live()
 	forged.mtu = 0
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, forged.req(), forged.rep())
 	observe(m, start, forged.request(0), forged.ack(0), forged.request(1), forged.ack(1))
 	for n := range uint32(8) {
@@ -646,7 +646,7 @@ func TestForgedREADUnanswered(t *testing.T) {
 		forged := *c
 		forged.a, forged.commA, forged.commB = 0x55, 1, 2
 		forged.psnA = c.psnA - 1<<19 + x.beyond
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, forged.req(), forged.rep(), forged.read(0, 1<<29), c.request(0))
 		srcQP := uint32(0)
 		if x.known {
@@ -663,7 +663,7 @@ func TestForgedInTheOtherDirection(t *testing.T) {
 		for _, what := range []string{"datagram", "connection"} {
 			c := live()
 			c.transport = transport
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			at := start
 			observe(m, at, c.req(), c.rep())
 			for n := range uint32(30) {
@@ -691,7 +691,7 @@ func TestForgedInTheOtherDirection(t *testing.T) {
 func TestFloodInTheOtherDirection(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep(), c.request(0))
 		if answered {
 			observe(m, start, c.ack(0))
@@ -719,7 +719,7 @@ func TestVotesInTheOtherDirection(t *testing.T) {
 	for _, transport := range []uint8{cm.TransportTypeRC, cm.TransportTypeUC} {
 		c := live()
 		c.transport = transport
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep())
 		for n := range uint32(9) {
 			observe(m, start, c.request(n))
@@ -749,11 +749,11 @@ func TestForgedAndEnded(t *testing.T) {
 	c, forged := live(), live()
 	forged.a, forged.psnA, forged.psnB, forged.commA, forged.commB = 0x77, 0x400000, 0x500000, 77, 78
 	for _, end := range []func() rocev2.Packet{forged.rej, forged.drep, forged.dreq} {
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.request(0), forged.req(), forged.rep(), end(), forged.req(), forged.rep())
 		requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 
-		m = qpmap.New(qpmap.Config{})
+		m = newMap(qpmap.Config{})
 		for n := range uint32(3) {
 			observe(m, start, forged.req(), forged.rep(), end(), c.request(n), c.ack(n))
 		}
@@ -868,7 +868,7 @@ func (f *forger) next(about *rocev2.Packet) []rocev2.Packet {
 func TestRequestsToMulticast(t *testing.T) {
 	for _, gap := range []int{20, 130, 150, 260, 900} { // milliseconds
 		t.Run(fmt.Sprint(gap, " ms"), func(t *testing.T) {
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			c := live()
 			for i := range 20 * gap {
 				now := start.Add(time.Duration(i) * time.Millisecond)
@@ -999,7 +999,7 @@ func TestForgedAmidUnknown(t *testing.T) {
 			c.transport = transport
 			forged := *c
 			forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, 6, 66, 0x666666, 0x777777
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			observe(m, start, forged.req(), forged.rep())
 			for n := range uint32(100) {
 				now := start.Add(time.Duration(n) * time.Millisecond)
@@ -1017,7 +1017,7 @@ func TestForgedAmidAnswered(t *testing.T) {
 	c := live()
 	forged := *c
 	forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, 6, 66, 0x666666, 0x777777
-	m := qpmap.New(qpmap.Config{Seed: 1})
+	m := newMap(qpmap.Config{Seed: 1})
 	observe(m, start, forged.req(), forged.rep())
 	for n := range uint32(300) {
 		now := start.Add(time.Duration(n) * time.Millisecond)
@@ -1047,7 +1047,7 @@ func TestForgedNearOneDirection(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			c := live()
 			c.transport = cm.TransportTypeUC
-			m := qpmap.New(qpmap.Config{Seed: 1})
+			m := newMap(qpmap.Config{Seed: 1})
 			observe(m, start, c.req(), c.rep())
 			for n := range uint32(100) {
 				observe(m, start.Add(time.Duration(n)*time.Millisecond), c.request(n), c.turned().request(n))

@@ -41,7 +41,7 @@ func TestVoteConditions(t *testing.T) {
 		{"later", 5, 954 * moment, c.ack(5), false},
 	} {
 		t.Run(x.what, func(t *testing.T) {
-			m := qpmap.New(qpmap.Config{MinVotes: 1})
+			m := newMap(qpmap.Config{MinVotes: 1})
 			observe(m, start.Add(-1), packet(c.B, c.A, bth.CNP, c.a, 0))
 			observe(m, start.Add(-2), packet(c.B, c.A, bth.CNP, c.a, 0))
 			observe(m, start, packet(c.B, c.A, bth.CNP, c.a, 0), c.request(x.request))
@@ -62,7 +62,7 @@ func TestVotesOfOneStretch(t *testing.T) {
 		known bool
 	}{{16384, true}, {16385, false}, {-16384, true}, {-16385, false}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{MinVotes: 2})
+		m := newMap(qpmap.Config{MinVotes: 2})
 		for _, n := range []int{0, 1, 1 + x.apart, 2 + x.apart} {
 			observe(m, start, c.request(uint32(n)))
 		}
@@ -78,7 +78,7 @@ func TestVotesOfOneStretch(t *testing.T) {
 // Requests follow one another where the capture lost some of them, too.
 func TestVotesWithGaps(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{MinVotes: 2})
+	m := newMap(qpmap.Config{MinVotes: 2})
 	observe(m, start, c.request(0), c.request(2), c.request(4), c.ack(0))
 	requireSource(t, m, c.forth(), start, 0)
 	observe(m, start, c.ack(2))
@@ -88,7 +88,7 @@ func TestVotesWithGaps(t *testing.T) {
 // A request that was sent twice has one sender still.
 func TestRequestSentTwice(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(0), c.request(1), c.ack(0))
 	require.Equal(t, []uint32{c.b}, slices.Collect(m.QPs().Asked()))
 }
@@ -127,7 +127,7 @@ func TestGoesOnInUse(t *testing.T) {
 	for _, row := range []struct{ had, needed uint32 }{{3, 4}, {10, 11}, {64, 65}, {100, 65}} {
 		t.Run(fmt.Sprint(row.had), func(t *testing.T) {
 			c := live()
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			observe(m, start, c.req(), c.rep())
 			for n := range row.had {
 				observe(m, start, c.request(n), c.ack(n))
@@ -149,7 +149,7 @@ func TestMoreAnswersThanBefore(t *testing.T) {
 		forth, back, needed uint32
 	}{{3, 0, 4}, {3, 6, 7}, {6, 3, 7}, {0, 6, 7}, {0, 0, 3}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep(), c.request(0))
 		for n := range x.forth {
 			observe(m, start, c.request(n), c.ack(n))
@@ -172,7 +172,7 @@ func TestMoreAnswersThanBefore(t *testing.T) {
 func TestUCInUse(t *testing.T) {
 	c := live()
 	c.transport = cm.TransportTypeUC
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), c.request(0))
 	other := *c
 	other.a, other.psnA, other.transport = 0x52, c.psnA+1<<20, cm.TransportTypeRC
@@ -190,7 +190,7 @@ func TestUCInUse(t *testing.T) {
 func TestContested(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep())
 		for n := range uint32(100) {
 			observe(m, start, c.request(n), c.ack(n))
@@ -214,7 +214,7 @@ func TestContested(t *testing.T) {
 // Answers find the other direction of a given pair.
 func TestVotesBesideGiven(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
@@ -235,7 +235,7 @@ func TestPartition(t *testing.T) {
 			c := live()
 			twin := *c
 			twin.a, twin.b = 0x52, 0x53
-			m := qpmap.New(qpmap.Config{Ports: true})
+			m := newMap(qpmap.Config{Ports: true})
 			if row.from == qpmap.BasisCM {
 				observe(m, start, c.req(), c.rep())
 			}
@@ -266,7 +266,7 @@ func TestPartition(t *testing.T) {
 // READ responses show the path MTU of a pair that is not known yet, and acknowledgements show none.
 func TestMTUOfVotes(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(3) {
 		p := c.ack(n)
 		var o qplearn.Observation
@@ -285,7 +285,7 @@ func TestMTUOfVotes(t *testing.T) {
 // expired when its flow is seen again.
 func TestVotesStay(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(2) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
@@ -309,7 +309,7 @@ func TestNeighbours(t *testing.T) {
 		{[]uint32{0, 1024, 2048, 5000}, []uint32{0, 5000}, false},
 	} {
 		c := live()
-		m := qpmap.New(qpmap.Config{MinVotes: 2})
+		m := newMap(qpmap.Config{MinVotes: 2})
 		for _, n := range x.requests {
 			observe(m, start, c.request(n))
 		}

@@ -64,7 +64,7 @@ func TestHowFarRequestsGo(t *testing.T) {
 	} {
 		t.Run(x.what, func(t *testing.T) {
 			for _, known := range []bool{true, false} {
-				m := qpmap.New(qpmap.Config{})
+				m := newMap(qpmap.Config{})
 				observe(m, start, x.of.req(), x.of.rep())
 				observe(m, start, x.shown...)
 				n, srcQP := x.last, c.a
@@ -84,7 +84,7 @@ func TestLongREAD(t *testing.T) {
 		for _, mtu := range []uint32{4096, 2048, 1024, 512, 256} {
 			c := live()
 			c.mtu = 0
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0), c.read(1, octets), c.request(1+octets/mtu))
 			requireSource(t, m, c.forth(), start, c.a, "%d at %d", octets, mtu)
 		}
@@ -96,7 +96,7 @@ func TestREADAgain(t *testing.T) {
 	for _, missing := range []uint32{3000, 7000, 12000} {
 		c := live()
 		c.mtu = 0
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0), c.read(1, 16<<20))
 		for n := range missing {
 			p := packet(c.B, c.A, bth.RCRDMAReadResponseMiddle, c.a, c.psnA+1+n)
@@ -141,7 +141,7 @@ func TestLostResponses(t *testing.T) {
 func TestManyAgain(t *testing.T) {
 	c := live()
 	c.psnA = 0xFFF000
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
 	const last = 12_000
 	for range 2 {
@@ -172,7 +172,7 @@ func TestGapOfUC(t *testing.T) {
 			for _, guesses := range []uint32{0, 1} {
 				c := live()
 				c.transport = cm.TransportTypeUC
-				m := qpmap.New(qpmap.Config{})
+				m := newMap(qpmap.Config{})
 				observe(m, start, c.req(), c.rep())
 				for n := range uint32(10) {
 					observe(m, start, c.request(n))
@@ -197,7 +197,7 @@ func TestGapOfUC(t *testing.T) {
 // Nine READs of 2^20 PSNs each, none of them answered, are more than half of all PSNs.
 func TestManyREADs(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep())
 	for n := range uint32(9) {
 		observe(m, start, c.read(n<<20, 1<<30))
@@ -217,7 +217,7 @@ func TestHorizon(t *testing.T) {
 		known        bool
 	}{{0, 0, false}, {2, 2, false}, {2, 3, true}, {0, 1, true}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep())
 		for n := range x.acked + 1 {
 			observe(m, start, c.request(n), c.ack(n))
@@ -261,7 +261,7 @@ func TestWhichAnswersCount(t *testing.T) {
 			return m
 		}, 3 + 2049, false},
 		{"to a stray of a connection without requests", func(c *connection) *qpmap.Map {
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			observe(m, start, c.req(), c.rep(), c.request(100))
 			return m
 		}, 100, false},
@@ -343,7 +343,7 @@ func TestGoesOn(t *testing.T) {
 // requests in the other direction.
 func TestGoesOnInOneDirection(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep())
 	for n := range uint32(9) {
 		observe(m, start, c.request(n), c.ack(n))
@@ -368,7 +368,7 @@ func TestGoesOnInOneDirection(t *testing.T) {
 func TestVotedLifetime(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		for n := range uint32(3) {
 			observe(m, start, c.request(n), c.ack(n))
 		}
@@ -421,7 +421,7 @@ func TestSourcesOfTheMTU(t *testing.T) {
 			t.Run(fmt.Sprint(row.octets), func(t *testing.T) {
 				c := live()
 				c.mtu = 0
-				m := qpmap.New(qpmap.Config{})
+				m := newMap(qpmap.Config{})
 				observe(m, start, c.req(), c.rep(), c.request(0))
 				p := c.request(1)
 				response := x.op >= bth.RCRDMAReadResponseFirst && x.op <= bth.RCRDMAReadResponseOnly
@@ -447,7 +447,7 @@ func TestSourcesOfTheMTU(t *testing.T) {
 func TestBeginsWithREADs(t *testing.T) {
 	const responses, underWay, octets = 200, 16, 200 * 1024
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
@@ -478,7 +478,7 @@ func TestBeginsWithREADs(t *testing.T) {
 // request that was seen shows the sender of the flow's last request, too.
 func TestAnswerAfterForgedREAD(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
 	}

@@ -21,7 +21,7 @@ func TestSecondREQ(t *testing.T) {
 	c, second := live(), live()
 	second.a = 0x22
 	for _, later := range []time.Duration{0, time.Minute, time.Minute + 1} {
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req())
 		observe(m, start.Add(later), second.req(), c.rep())
 		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(later))
@@ -40,7 +40,7 @@ func TestSecondREQ(t *testing.T) {
 func TestCMEndsOnlyItsOwn(t *testing.T) {
 	c := live()
 	c.commA, c.commB = 0, 0
-	voted, given := qpmap.New(qpmap.Config{}), qpmap.New(qpmap.Config{})
+	voted, given := newMap(qpmap.Config{}), newMap(qpmap.Config{})
 	for n := range uint32(5) {
 		observe(voted, start, c.request(n), c.ack(n))
 	}
@@ -83,7 +83,7 @@ func TestFirstPSNs(t *testing.T) {
 	for _, turn := range []bool{false, true} {
 		for _, right := range []bool{false, true} {
 			c := live()
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			observe(m, start, c.req(), c.rep())
 			if turn {
 				c = c.turned()
@@ -110,7 +110,7 @@ func TestBeginsNearby(t *testing.T) {
 		known bool
 	}{{0, true}, {64, true}, {65, false}, {-1, false}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req(), c.rep(), c.request(uint32(x.from)))
 		_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 		require.Equal(t, x.known, err == nil, "%d", x.from)
@@ -125,7 +125,7 @@ func TestRatio(t *testing.T) {
 	}{{5, false}, {6, true}} {
 		c, second := live(), live()
 		second.a = 0x22
-		m := qpmap.New(qpmap.Config{MinVotes: 4})
+		m := newMap(qpmap.Config{MinVotes: 4})
 		for n := range uint32(3) { // those of another queue pair
 			observe(m, start, c.request(n), second.ack(n))
 		}
@@ -144,7 +144,7 @@ func TestRatio(t *testing.T) {
 func TestLostCandidates(t *testing.T) {
 	c, second := live(), live()
 	second.a = 0x22
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	votes := func(from uint32, of *connection, n uint32) {
 		for i := range n {
 			observe(m, start, c.request(from+i))
@@ -168,7 +168,7 @@ func TestLostCandidates(t *testing.T) {
 func TestGivenOtherDirection(t *testing.T) {
 	for _, withCM := range []bool{false, true} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 0x99}))
 		if withCM {
 			observe(m, start, c.req(), c.rep())
@@ -200,7 +200,7 @@ func TestAnswersToNothing(t *testing.T) {
 // A crowded PSN stays crowded: if more flows used it than can be distinguished, none gets a vote,
 // in any order of flows.
 func TestCrowdedStaysCrowded(t *testing.T) {
-	m := qpmap.New(qpmap.Config{MinVotes: 1})
+	m := newMap(qpmap.Config{MinVotes: 1})
 	c := live()
 	for range 3 {
 		for qp := range uint32(5) {
@@ -221,7 +221,7 @@ func TestLongUptime(t *testing.T) {
 	for _, days := range []int{24, 25, 26, 49, 50, 75} {
 		c, old := live(), live()
 		old.b = 0x32
-		m := qpmap.New(qpmap.Config{Idle: 365 * 24 * time.Hour})
+		m := newMap(qpmap.Config{Idle: 365 * 24 * time.Hour})
 		observe(m, start, old.request(0))
 		at := start.Add(time.Duration(days) * 24 * time.Hour)
 		observe(m, at, c.req(), c.rep())
@@ -282,7 +282,7 @@ func TestSlowAnswers(t *testing.T) {
 		third int // answer that is in time
 	}{{time.Millisecond, 20/2 + 2}, {1, 76/2 + 2}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, packet(c.B, c.A, bth.UDSendOnly, 9, 0))
 		at := start.Add(x.apart)
 		observe(m, at, packet(c.B, c.A, bth.UDSendOnly, 9, 0))
@@ -333,7 +333,7 @@ func TestOlderPairKeepsTime(t *testing.T) {
 
 // A pair without a known other direction shows no connection.
 func TestConnectsNeedsBothDirections(t *testing.T) {
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	forth := rocev2.FlowKey{Src: live().A, Dst: live().B, DestQP: 0x22}
 	back := rocev2.FlowKey{Src: live().B, Dst: live().A, DestQP: 0x11}
 	given := func(k rocev2.FlowKey, srcQP uint32) {
@@ -360,7 +360,7 @@ func TestConnectsNeedsBothDirections(t *testing.T) {
 func TestConnectsAmbiguously(t *testing.T) {
 	c, other := live(), live()
 	other.a, other.b = 0x55, 0x66
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	k := qpmap.Key{FlowKey: c.forth()}
 	require.ErrorIs(t, m.Connects(k, start), qpmap.ErrUnknown)
 	for n := range uint32(9) {
@@ -385,7 +385,7 @@ func TestConnectsAmbiguously(t *testing.T) {
 func TestTwoSourcesOfDatagrams(t *testing.T) {
 	const moment = time.Duration(1 << 20)
 	c := live()
-	m := qpmap.New(qpmap.Config{Idle: 100 * moment})
+	m := newMap(qpmap.Config{Idle: 100 * moment})
 	send := func(at time.Time, srcQP uint32) {
 		p := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
 		p.BTH.DETH.SrcQP = srcQP
@@ -400,7 +400,7 @@ func TestTwoSourcesOfDatagrams(t *testing.T) {
 
 	// Nor are they in 52 days, when moments begin again.
 	const days = 24 * time.Hour
-	m = qpmap.New(qpmap.Config{Idle: 20 * days})
+	m = newMap(qpmap.Config{Idle: 20 * days})
 	send(start, 0x21)
 	for day := time.Duration(0); day <= 50; day += 10 {
 		send(start.Add(day*days), 0x22)
@@ -408,7 +408,7 @@ func TestTwoSourcesOfDatagrams(t *testing.T) {
 	requireSource(t, m, c.forth(), start.Add(1<<32*moment), 0x22)
 
 	// Idle may be longer than that.
-	m = qpmap.New(qpmap.Config{Idle: 60 * days})
+	m = newMap(qpmap.Config{Idle: 60 * days})
 	send(start, 0x21)
 	send(start, 0x22)
 	send(start.Add(10*days), 0x22)
@@ -437,7 +437,7 @@ func TestSourceQPOfAnswers(t *testing.T) {
 	require.True(t, m.Remove(qpmap.Key{FlowKey: c.forth()}))
 	require.Zero(t, of(m, true, bth.RCAcknowledge, c.psnA+2)) // no requests are known any more
 
-	m = qpmap.New(qpmap.Config{})
+	m = newMap(qpmap.Config{})
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	p := packet(c.B, c.A, bth.UDSendOnly, c.a, 7)
 	p.BTH.DETH.SrcQP = c.b
@@ -471,7 +471,7 @@ func TestFlowUnderWay(t *testing.T) {
 		{[]int{0, 1, 2, 1 << 20}, 10000, false}, // a single one elsewhere ends nothing
 	} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		for _, n := range x.requests {
 			observe(m, start, c.request(uint32(n)))
 		}
@@ -496,7 +496,7 @@ func TestNextToEachOther(t *testing.T) {
 		{10, 16384, 9, true}, {10, 16384, 8, false}, {0, 1, 1, true}, {0, 1, 2, false},
 	} {
 		c := live()
-		m := qpmap.New(qpmap.Config{MinVotes: 2})
+		m := newMap(qpmap.Config{MinVotes: 2})
 		observe(m, start, c.read(x.first, x.octets), c.request(1<<20), c.request(x.second))
 		observe(m, start, c.ack(x.first), c.ack(x.second))
 		known := uint32(0)
@@ -510,7 +510,7 @@ func TestNextToEachOther(t *testing.T) {
 // Pairs from votes have the path MTU that requests showed before.
 func TestMTUBeforeThePair(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(3) {
 		p, a := c.request(n), c.ack(n)
 		var o qplearn.Observation
@@ -610,7 +610,7 @@ func TestSamePairsAgain(t *testing.T) {
 		{0, true, qpmap.BasisVotes}, {2 * time.Second, true, qpmap.BasisCM},
 	} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		for n := range uint32(3) {
 			observe(m, start, c.request(n), c.ack(n))
 		}
@@ -651,7 +651,7 @@ func TestVotesAfterCM(t *testing.T) {
 // lifetime.
 func TestVotesAgain(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(3) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
@@ -677,7 +677,7 @@ func TestCMOfTheOtherDirection(t *testing.T) {
 		c := live()
 		other := *c // the sender to c.a, by CM
 		other.b = 0x77
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		if cm { // it contradicts the given pair of the other direction, and so has no pair
 			require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()}, qpmap.Pair{SrcQP: 0x99}))
 			observe(m, start, other.req(), other.rep())
@@ -700,7 +700,7 @@ func TestCMOfTheOtherDirection(t *testing.T) {
 func TestOneDirectionKeepsBoth(t *testing.T) {
 	c, next := live(), live()
 	next.b, next.psnA, next.psnB, next.commA, next.commB = c.b+1, c.psnA+0x300000, c.psnB+0x300000, c.commA+1, c.commB+1
-	m := qpmap.New(qpmap.Config{Idle: time.Minute})
+	m := newMap(qpmap.Config{Idle: time.Minute})
 	at := start
 	observe(m, at, c.req(), c.rep())
 	for n := range uint32(9) {
@@ -759,7 +759,7 @@ func TestIdleInBothDirections(t *testing.T) {
 func TestIdleTogether(t *testing.T) {
 	c := live()
 	for _, given := range []bool{false, true} {
-		m := qpmap.New(qpmap.Config{Idle: time.Minute})
+		m := newMap(qpmap.Config{Idle: time.Minute})
 		if given {
 			require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
 		}
@@ -914,7 +914,7 @@ func TestREPRepeatedAfterConflict(t *testing.T) {
 	c, other, second := live(), live(), live()
 	other.b, other.commB = 0x32, 0xBBBB0002
 	second.a = 0x22
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), other.rep())
 	observe(m, start.Add(50*time.Second), c.rep())
 	later := start.Add(time.Minute + 1)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 func TestCM(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req())
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, c.req(), c.rep()) // the REQ retransmitted
@@ -95,7 +95,7 @@ func TestCMEnds(t *testing.T) {
 			requireNone(t, m, c.back(), qpmap.ErrUnknown)
 		})
 	}
-	m := qpmap.New(qpmap.Config{}) // refused, before there was a pair
+	m := newMap(qpmap.Config{}) // refused, before there was a pair
 	observe(m, start, c.req(), cmPacket(c.B, c.A, cm.AttributeREJ, &cm.REJ{RemoteCommID: c.commA}))
 	require.Zero(t, m.Stats().Pending)
 	observe(m, start, c.rep())
@@ -105,7 +105,7 @@ func TestCMEnds(t *testing.T) {
 // The responder's queue pair of XRC stands where the EE context number does.
 func TestXRC(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start,
 		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a,
 			TransportType: cm.TransportTypeExtended, ExtendedTransport: cm.ExtendedTransportXRC}),
@@ -126,7 +126,7 @@ func TestCutCM(t *testing.T) {
 		{"rxe-rping6.pcap", 157, 0}} {
 		t.Run(x.name, func(t *testing.T) {
 			known := map[rocev2.FlowKey]bool{}
-			m := qpmap.New(qpmap.Config{})
+			m := newMap(qpmap.Config{})
 			for _, c := range wiretest.Capture(t, x.name) {
 				var p rocev2.Packet
 				o := rocev2.DecodeOptions{AllowTruncated: len(c.Data) > x.snap}
@@ -149,7 +149,7 @@ func TestCutCM(t *testing.T) {
 // A packet that is not a CM message, or names a queue pair that no connection has, is ignored.
 func TestNoCM(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	immediate, wrongKey, cut, low := c.req(), c.req(), c.req(), *c
 	immediate.BTH.Opcode = bth.UDSendOnlyWithImmediate
 	wrongKey.BTH.DETH.QKey = 1
@@ -170,7 +170,7 @@ func TestTwoREPs(t *testing.T) {
 	c := live()
 	other := *c
 	other.b, other.commB = 0x32, 0xBBBB0002
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), other.rep())
 	for _, k := range []rocev2.FlowKey{c.forth(), c.back(), other.forth()} {
 		requireNone(t, m, k, qpmap.ErrUnknown)
@@ -225,7 +225,7 @@ func TestNewLifetimes(t *testing.T) {
 func TestNewLifetimesWithoutCM(t *testing.T) {
 	c, next := live(), live()
 	next.a, next.psnA = 0x22, 0x800000
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	for n := range uint32(5) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
@@ -324,11 +324,11 @@ func TestREAD(t *testing.T) {
 	read := packet(c.A, c.B, bth.RCRDMAReadRequest, c.b, c.psnA)
 	read.BTH.RETH.DMALength = 1 << 30 // 2^20 PSNs, with the 1,024 octets that CM names
 	after := c.request(1 << 20)
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), read, after)
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisCM)
 
-	m = qpmap.New(qpmap.Config{}) // without: anything from 256 to 4,096 octets
+	m = newMap(qpmap.Config{}) // without: anything from 256 to 4,096 octets
 	for n := range uint32(3) {
 		r := c.request(n)
 		observe(m, start, r, c.ack(n))
@@ -340,14 +340,14 @@ func TestREAD(t *testing.T) {
 
 // A First or Middle packet tells the path MTU where CM does not.
 func TestMTU(t *testing.T) {
-	known := learn(t, qpmap.New(qpmap.Config{}), captured(t, "rxe-vlan4.pcap", true))
+	known := learn(t, newMap(qpmap.Config{}), captured(t, "rxe-vlan4.pcap", true))
 	k := rocev2.FlowKey{Src: netip.MustParseAddr("10.78.0.2"), Dst: netip.MustParseAddr("10.78.0.1"), DestQP: 17}
 	require.EqualValues(t, 1024, known[k].MTU)
 }
 
 func TestUD(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{Idle: time.Minute})
+	m := newMap(qpmap.Config{Idle: time.Minute})
 	send := func(at time.Time, srcQP uint32) {
 		p := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
 		p.BTH.DETH.SrcQP, p.BTH.PKey = srcQP, 0x8001
@@ -508,15 +508,15 @@ func TestManyOpenFlows(t *testing.T) {
 // The number of deciding votes is configurable.
 func TestConfig(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{MinVotes: 1})
+	m := newMap(qpmap.Config{MinVotes: 1})
 	observe(m, start, c.request(0), c.ack(0))
 	requirePair(t, m, c.forth(), c.a, qpmap.BasisVotes)
 	second := *c // with ratio 1 the first of those that tie is taken
 	second.b = 0x32
-	m = qpmap.New(qpmap.Config{MinVotes: 1, Ratio: 1})
+	m = newMap(qpmap.Config{MinVotes: 1, Ratio: 1})
 	observe(m, start, c.request(0), second.request(0), c.ack(0), c.ack(0))
 	require.Equal(t, 2, m.Stats().Pairs)
-	m = qpmap.New(qpmap.Config{MinVotes: 10})
+	m = newMap(qpmap.Config{MinVotes: 10})
 	for n := range uint32(9) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
@@ -527,7 +527,7 @@ func TestConfig(t *testing.T) {
 
 func TestOtherPacketsChangeNothing(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, packet(c.A, c.B, bth.CNP, c.b, 0), packet(c.A, c.B, 0x1E, c.b, 0),
 		packet(c.A, c.B, bth.UDSendOnly, 0, 0),
 		packet(c.A, c.B, bth.RCSendOnly, 1, 0), rocev2.Packet{})
@@ -649,7 +649,7 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, qpmap.BasisVotes, saved[qpmap.Key{FlowKey: byVotes.forth()}].From)
 
 	restored := func() *qpmap.Map {
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		for k, p := range saved {
 			require.NoError(t, m.Add(k, p))
 		}

@@ -92,7 +92,7 @@ func TestFloodOfExchanges(t *testing.T) {
 		t.Run(x.what, func(t *testing.T) {
 			for _, turned := range []bool{false, true} {
 				c := live()
-				m := qpmap.New(qpmap.Config{})
+				m := newMap(qpmap.Config{})
 				observe(m, start, c.req(), c.rep())
 				in := c
 				if turned { // requests of the peer alone
@@ -159,7 +159,7 @@ func TestFloodAndGiven(t *testing.T) {
 		from      uint32 // the request with which the connection is known
 	}{{15, 0}, {16, 100}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 0x77}))
 		flooded(c, m, x.exchanges-1, start)
 		next := c.next()
@@ -181,7 +181,7 @@ func TestFloodAndGiven(t *testing.T) {
 func TestExchangeAndGiven(t *testing.T) {
 	for _, srcQP := range []uint32{live().a, 0x77} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: srcQP}))
 		observe(m, start, c.req(), c.rep())
 		known, conflicts := c.b, 0
@@ -197,7 +197,7 @@ func TestExchangeAndGiven(t *testing.T) {
 // A given pair stays where it is when another connection takes the place of that of its other direction.
 func TestReplacedBesideGiven(t *testing.T) {
 	c := live()
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
 	observe(m, start, c.req(), c.rep(), c.request(0), c.request(1))
 	requireSource(t, m, c.forth(), start, c.a)
@@ -336,7 +336,7 @@ func TestSamePSNAnnounced(t *testing.T) {
 func TestSamePSNAnnouncedAfterUse(t *testing.T) {
 	c := live()
 	c.transport = cm.TransportTypeUC // without answers, which would show the sender as well
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep())
 	for n := range uint32(5000) {
 		observe(m, start, c.request(n))
@@ -355,7 +355,7 @@ func TestAnnouncementAges(t *testing.T) {
 		known uint32
 	}{{time.Minute, 0x52}, {time.Minute + 1, 0}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{Idle: time.Minute})
+		m := newMap(qpmap.Config{Idle: time.Minute})
 		observe(m, start, c.req(), c.rep(), c.request(0))
 		next := *c
 		next.a, next.psnA, next.psnB, next.commA, next.commB = 0x52, 0x600000, 0x700000, 1, 2
@@ -375,7 +375,7 @@ func TestREPInTime(t *testing.T) {
 		unmatched uint64
 	}{{time.Minute, live().a, 0}, {time.Minute + 1, 0, 1}} {
 		c := live()
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		observe(m, start, c.req())
 		observe(m, start.Add(x.after), c.rep())
 		requireSource(t, m, c.forth(), start.Add(x.after), x.known)
@@ -388,14 +388,14 @@ func TestTwoREPsAndData(t *testing.T) {
 	c := live()
 	other := *c
 	other.b, other.commB = 0x32, 0xBBBB0002
-	m := qpmap.New(qpmap.Config{})
+	m := newMap(qpmap.Config{})
 	observe(m, start, c.req(), c.rep(), other.rep(), c.request(0), c.turned().request(0))
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	requireNone(t, m, c.back(), qpmap.ErrUnknown)
 	require.Equal(t, qpmap.Stats{Open: 2, Pending: 1, CM: 2, Ended: 2, Conflicts: 1}, m.Stats())
 	low := *c
 	low.b = 1
-	m = qpmap.New(qpmap.Config{})
+	m = newMap(qpmap.Config{})
 	observe(m, start, low.req(), low.rep())
 	require.Equal(t, qpmap.Stats{Pending: 1}, m.Stats())
 }

@@ -27,6 +27,13 @@ type sent struct {
 	sure   bool   // the capture has it
 }
 
+// newMap returns a map of the configuration, with at most 1,024 pairs. Most of the time of the smaller tests would go
+// into the 43 MB of the default size.
+func newMap(c qpmap.Config) *qpmap.Map {
+	c.MaxPairs = 1 << 10
+	return qpmap.New(c)
+}
+
 // flowOf returns the flow of a data packet or an acknowledgement.
 func flowOf(p *rocev2.Packet) rocev2.FlowKey {
 	return rocev2.FlowKey{Src: p.Src, Dst: p.FinalDst(), DestQP: p.BTH.DestQP}
@@ -336,7 +343,7 @@ func forge(r *rand.Rand, m *qpmap.Map, about rocev2.Packet, now time.Time) {
 func TestEverythingIsLearned(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 12))
-		m := qpmap.New(qpmap.Config{})
+		m := newMap(qpmap.Config{})
 		var c *connection
 		for n := range 50 {
 			c = &connection{

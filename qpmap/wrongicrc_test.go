@@ -38,7 +38,7 @@ func TestWrongICRC(t *testing.T) {
 		{"requests", "rxe-perf4.pcap", false, func(p *rocev2.Packet) bool { return !isResponse(p) }, 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, learned := qpmap.New(qpmap.Config{}), map[qpmap.Key]bool{}
+			m, learned := newMap(qpmap.Config{}), map[qpmap.Key]bool{}
 			for _, s := range captured(t, c.capture, c.withCM) {
 				if c.change(&s.packet) {
 					s.packet.IP[len(s.packet.IP)-1] ^= 1
