@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,12 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
+
+// TestMain collects garbage rarely, as the tests make thousands of tables and captures.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 // tableOf returns a table with the packets of a capture.
 func tableOf(c *traffic.Capture, config Config) *Table {

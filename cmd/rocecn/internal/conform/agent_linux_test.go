@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ const isAgent = "ROCECN_TEST_AGENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isAgent) == "" {
+		debug.SetGCPercent(800) // nearly all memory is garbage: frames
 		os.Exit(m.Run())
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
