@@ -524,6 +524,11 @@ func testAxis(t *testing.T, ctx context.Context) {
 		"a line at each, and three for the rate")
 	do(t, ctx, "show(2e6, 4e6)")
 	require.Equal(t, "+2ms 0, +2.5ms 25, +3ms 50, +3.5ms 75, +4ms 100; 2ms from +2ms on; 25% 25%", state())
+	require.InDeltaSlice(t, []float64{0.25, 0.25}, read[[]float64](t, ctx, `(() => {
+		const box = selector => document.querySelector(selector).getBoundingClientRect();
+		const all = box("#slider svg"), part = box("#brush");
+		return [(part.left - all.left) / all.width, part.width / all.width];
+	})()`), 0.01, "the brush is over the visible part")
 	do(t, ctx, "show(0, 2e6)")
 	require.Contains(t, state(), "; 2ms from 0 on; 0% 25%")
 	do(t, ctx, "show(6e6, 8e6)")
@@ -652,6 +657,10 @@ func testPointer(t *testing.T, ctx context.Context) {
 	got := read[[]float64](t, ctx, "[view.from, view.to]")
 	require.InDeltaSlice(t, []float64{2.5e6, 3.5e6}, got, 2000, "a click does not zoom")
 
+	do(t, ctx, `const drag = 6 / plot.clientWidth; pointer(plot, "pointerdown", 0.5);
+		pointer(plot, "pointermove", 0.5 + drag); pointer(plot, "pointerup", 0.5 + drag)`)
+	require.Less(t, read[float64](t, ctx, "view.to - view.from"), 1e5, "a short drag zooms")
+
 	// In the overview positions are of the complete time.
 	do(t, ctx, `pointer(overview, "pointermove", 0.25)`)
 	require.InDelta(t, 2e6, read[float64](t, ctx, "cursor"), 2000)
@@ -750,7 +759,8 @@ func TestHandmadePages(t *testing.T) {
 		{"openFlow(99)", "100 Show 150 more of 250, "}, {"openFlow(100)", "200 Show 50 more of 250, "},
 		{"openFlow(5)", "200 Show 50 more of 250, "}, {"openFlow(199)", "200 Show 50 more of 250, "},
 		{"openFlow(200)", "250 all, "},
-		{"type(''); grouped.click()", "100 Show 150 more of 250, to 10.0.0.2"},
+		{"type(''); byN.click(); openFlow(99)", "200 Show 50 more of 250, "}, // the 151st in this order
+		{"type(''); byN.click(); grouped.click()", "100 Show 150 more of 250, to 10.0.0.2"},
 		{"openFlow(1)", "200 Show 50 more of 250, to 10.0.0.2, to 10.0.0.3"}, // the first of the second group
 	} {
 		require.Equal(t, test.want, read[string](t, ctx, fmt.Sprintf(`(() => {
@@ -791,6 +801,10 @@ func TestHandmadeFirstView(t *testing.T) {
 	require.Equal(t, "Only 0 flows have charts: rocecn flows -sort and -address choose which.",
 		read[string](t, ctx, "detail(0).textContent"))
 	require.Empty(t, c.complaints)
+
+	openHandmade(t, ctx, write(strings.Replace(bare, `"span": 8000000`, `"span": 1000000`, 1)))
+	do(t, ctx, "look(5e5)")
+	require.Equal(t, "480000 520000 500000", read[string](t, ctx, "now()"), "at least 40 µs around an event")
 
 	screen(t, ctx, 600, 900, false)
 	openHandmade(t, ctx, write(fiveFlows))

@@ -110,6 +110,23 @@ func TestLanes(t *testing.T) {
 		require.True(t, read[bool](t, ctx, `[countLane("x", {edges}, `+kinds+`), rttLane({edges}), psnLane({edges}),
 			eventLane({edges}, []), queueLane(undefined)].every(lane => lane === null)`))
 	})
+	t.Run("scale of several bins in one", func(t *testing.T) {
+		for _, row := range []struct {
+			lane string
+			want []string
+		}{
+			{`rateLane({edges, octets: [125, 250]})`, []string{"0", "200M"}}, // 375 octets in 8 µs
+			{counts, []string{"0", "1", "2", "3"}},
+			{`rttLane({edges, rtt: [100, 300, 200]})`, []string{"0", "100ns", "200ns", "300ns"}},
+		} {
+			require.Equal(t, row.want, read[[]string](t, ctx, `(() => {
+				setTime(8e6);
+				const made = drawOne(`+row.lane+`), ticks = [...made.querySelectorAll(".tick")].map(e => e.textContent);
+				made.remove();
+				return ticks;
+			})()`), row.lane)
+		}
+	})
 	t.Run("tall", func(t *testing.T) {
 		heights := read[[]float64](t, ctx, fmt.Sprintf(`[rateLane({edges, octets: [1]}), %s, %s, %s].map(lane => {
 			const made = drawOne(lane), height = made.querySelector(".plot").offsetHeight;
