@@ -424,6 +424,24 @@ func TestInvalidProxy(t *testing.T) {
 	}
 }
 
+// Both views of a peer count as one peer: the router's, and the total over all routers.
+func TestPeersOfStatus(t *testing.T) {
+	table := NewTable(code, Settings{Hold: time.Minute})
+	second := netip.MustParseAddr("192.0.2.2")
+	for _, r := range []netip.Addr{second, router} {
+		s := wiretest.Must(table.Open(r, start))(t)
+		require.NoError(t, s.Receive(peer1.sendUp(open), start))
+		require.NoError(t, s.Receive(peer1.update(origin, asPath, nhc(1), reach(net64)), start))
+		if r == router {
+			require.NoError(t, s.Receive(peer2.sendUp(open), start))
+			require.NoError(t, s.Receive(chosen.sendUp(open), start))
+		}
+	}
+	got := table.Status()
+	require.Equal(t, []RouterStatus{{router, "", start, 3, 1}, {second, "", start, 1, 1}}, got.Routers)
+	require.Equal(t, 4, got.Peers)
+}
+
 // Termination ends a session, and its routes are held. The Loc-RIB's Peer Down means that it is no longer reported.
 func TestTermination(t *testing.T) {
 	table := NewTable(code, Settings{Hold: time.Minute})

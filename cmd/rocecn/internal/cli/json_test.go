@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,14 @@ func TestNewJSON(t *testing.T) {
 			require.Equal(t, plain, got)
 		})
 	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// An error of the output is the error of the value.
+func TestJSONNotWritten(t *testing.T) {
+	require.ErrorIs(t, NewJSON(fullDisk{}).Encode("a"), syscall.ENOSPC)
+	require.ErrorIs(t, NewJSON(fullDisk{}).Encode("a\u009b"), syscall.ENOSPC)
 }

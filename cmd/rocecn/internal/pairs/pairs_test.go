@@ -151,9 +151,13 @@ func TestArguments(t *testing.T) {
 
 	whole := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap")))(t)
 	cut := wiretest.File(t, "cut.pcap", whole[:len(whole)-5])
-	out, _, status = pairs(nil, cut)
+	out, stderr, status = pairs(nil, cut)
 	require.Equal(t, 1, status)
 	require.Contains(t, out, "fd77::1 > fd77::2") // the earlier part is printed
+	require.Regexp(t, `(?m)^\d+ packets; \d+ pairs: `, stderr)
+	_, stderr, status = pairs(nil, "no-such-file")
+	require.Equal(t, 1, status)
+	require.Equal(t, "rocecn pairs: no-such-file: no such file or directory\n", stderr)
 }
 
 type closedPipe struct{}

@@ -133,9 +133,10 @@ func numberedAgent(t *testing.T) (*server, *bytes.Buffer) {
 	}
 	s.border.dropped = map[borderDrops]uint64{{"border[0]", "fast_cnp"}: next(), {"border[0]", "fcn"}: next(),
 		{"border[1]", "fast_cnp"}: next(), {"switch", "proxy"}: next()}
+	ports := []kernelPort{{name: "eth2", source: "also", kind: "packet"},
+		{name: "eth3", source: "also", kind: "packet"}, {name: "eth4"}}
 	s.kernels = []*kernelRole{{name: "sender", program: new(numberedProgram), closedCounts: new(kernelCounts),
-		numbers: []int{0, 3, 4}, config: kernelConfig{ports: []kernelPort{{name: "eth2", source: "also", kind: "packet"},
-			{name: "eth3", source: "also", kind: "packet"}, {name: "eth4"}}}}}
+		numbers: []int{0, 3, 4}, config: kernelConfig{ports: ports}}}
 	s.file.visitTables(func(_ string, s *bmpSource) {
 		for i, router := range []string{"2001:db8::a", "2001:db8::b"} {
 			session := wiretest.Must(s.table.Open(netip.MustParseAddr(router), at.Add(-time.Minute)))(t)
@@ -160,8 +161,8 @@ func numberedAgent(t *testing.T) (*server, *bytes.Buffer) {
 
 var writeNumbers = flag.Bool("numbers", false, "write testdata/numbers.txt again; read the difference")
 
-// Each number of the agent is in the metrics, the status and the log under its own name. The numbers follow each other in
-// the order in which numberedAgent sets them.
+// Each number of the agent is in the metrics, the status and the log under its own name. The numbers follow each other
+// in the order in which numberedAgent sets them.
 func TestEveryNumber(t *testing.T) {
 	s, output := numberedAgent(t)
 	s.logStatus()
@@ -183,5 +184,6 @@ func TestEveryNumber(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(all), 0o644))
 		return
 	}
-	require.Equal(t, string(wiretest.Must(os.ReadFile(file))(t)), all, "read the difference, and then run go test -numbers")
+	want := string(wiretest.Must(os.ReadFile(file))(t))
+	require.Equal(t, want, all, "read the difference, and then run go test -run TestEveryNumber -numbers")
 }
