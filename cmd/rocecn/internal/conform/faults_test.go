@@ -1263,14 +1263,15 @@ func TestPlantedFaults(t *testing.T) {
 	names := map[string]bool{}
 	all := plantedFaults()
 	require.GreaterOrEqual(t, len(all), 40)
-	rows := make([]string, len(all))
+	rows, texts := make([]string, len(all)), make([]string, len(all))
 	t.Run("faults", func(t *testing.T) {
 		for i, f := range all {
 			require.False(t, names[f.subject+f.name], "%s: duplicate name", f.name)
 			names[f.subject+f.name] = true
 			t.Run(f.subject+"/"+strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
-				failing := f.run(t)
+				failing, caught := f.run(t)
+				texts[i] = f.subject + ", " + f.name + "\n" + formatResult(&caught) + formatEvidence(&caught)
 				require.Contains(t, failing, f.caught)
 				others := slices.DeleteFunc(slices.Clone(failing), func(id string) bool { return id == f.caught })
 				rows[i] = fmt.Sprintf("| %s | %s | %s | %s |\n", f.subject, f.name, f.caught,
@@ -1281,6 +1282,7 @@ func TestPlantedFaults(t *testing.T) {
 	if slices.Contains(rows, "") {
 		return // only some of them have run
 	}
+	requireResults(t, "faults", strings.Join(texts, ""))
 	matrix := "| device | fault | caught by | also fails |\n|---|---|---|---|\n" + strings.Join(rows, "")
 	file := filepath.Join(wiretest.Root(t), "docs", "conform.md")
 	text := string(wiretest.Must(os.ReadFile(file))(t))
@@ -1311,8 +1313,9 @@ func (f *planted) cases() (ids []string) {
 	return ids
 }
 
-// run returns the cases that fail, of any level, and requires that each MUST among them is expected.
-func (f *planted) run(t *testing.T) (failing []string) {
+// run returns the cases that fail, of any level, and the result of the case that names the requirement. It requires
+// that each MUST among them is expected.
+func (f *planted) run(t *testing.T) (failing []string, caught result) {
 	t.Helper()
 	i := slices.IndexFunc(subjects, func(s subject) bool { return s.name == f.subject })
 	s := subjects[i]
@@ -1346,5 +1349,5 @@ func (f *planted) run(t *testing.T) (failing []string) {
 			t.Logf("%s: listed, and does not fail: %s", id, results[id].Verdict)
 		}
 	}
-	return failing
+	return failing, results[f.caught]
 }

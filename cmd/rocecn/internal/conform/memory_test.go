@@ -102,6 +102,7 @@ cnp = ["2001:db8:1::1", "10.0.1.1"]
 accept = ["2001:db8:3::9/128"]
 per_flow = "20ms"
 idle = "3s"
+seed = 7
 `, func(t testing.TB, config string) model { return newRouter(t, "ingress", config, "2001:db8:ffff::5") },
 		map[string]string{"W40.1": ""}},
 	{"border", `
@@ -169,11 +170,19 @@ func newSenderModel(t testing.TB, config string) model {
 func TestInMemory(t *testing.T) {
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {
-			results := inMemory(t, s.profile, s.model(t, s.config), nil)
-			for id, r := range results {
-				t.Logf("%s %s %s: %s (%.1f s)", id, r.Level, r.Verdict, r.Seen, r.Seconds)
-			}
+			results := map[string]result{}
+			var sent stimuli
+			var lines strings.Builder
+			f := &fault{in: func(_ *memoryRig, port int, frame []byte) []byte {
+				sent.add(port, frame)
+				return frame
+			}}
+			runInMemory(t, s.profile, s.model(t, s.config), f, nil, func(r result) {
+				results[r.Case] = r
+				lines.WriteString(formatResult(&r) + sent.take())
+			})
 			notPassed(t, results, s.inapt)
+			requireResults(t, s.name, lines.String())
 		})
 	}
 }
