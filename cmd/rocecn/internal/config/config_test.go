@@ -172,7 +172,7 @@ func TestKeysOfParts(t *testing.T) {
 	require.ErrorContains(t, part.Decode(new(map1)), "role.proxy.n: ")
 }
 
-// every has a field of each kind, with two structs whose keys are those of the object.
+// every has a field of each kind. The keys of inner belong to the same object.
 type every struct {
 	First string `json:"first"`
 	inner
@@ -261,8 +261,8 @@ func TestEveryKind(t *testing.T) {
 		{text: `"texts": 1`, err: "texts: 1: want a list"},
 		{text: `"last": 65535`, want: every{Last: &number}},
 		{text: `"last": 65536`, err: "last: 65536: want a whole number from 0 to 65535"},
-		{text: `"hidden": 1`, err: "hidden: unknown key; known are first, u8, u16, u32, u64, int, pair, text, texts, bool, " +
-			"float, duration, addr, prefix, last"},
+		{text: `"hidden": 1`, err: "hidden: unknown key; known are first, u8, u16, u32, u64, int, pair, text, texts, " +
+			"bool, float, duration, addr, prefix, last"},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			var got every
@@ -281,7 +281,7 @@ func TestEveryKind(t *testing.T) {
 	require.Equal(t, keys, Keys(new(every)))
 }
 
-// An error is as long as what is known about it.
+// An error has the line and the key that are known.
 func TestErrorText(t *testing.T) {
 	for _, c := range []struct {
 		err  Error

@@ -179,7 +179,7 @@ func TestInMemory(t *testing.T) {
 			}}
 			runInMemory(t, s.profile, s.model(t, s.config), f, nil, func(r result) {
 				results[r.Case] = r
-				lines.WriteString(formatResult(&r) + sent.take())
+				lines.WriteString(formatResult(&r) + sent.takeAll())
 			})
 			notPassed(t, results, s.inapt)
 			requireResults(t, s.name, lines.String())

@@ -35,7 +35,8 @@ func requireResults(t *testing.T, name, lines string) {
 	}
 	expected, got := strings.Split(string(want), "\n"), strings.Split(lines, "\n")
 	for i := range min(len(expected), len(got)) {
-		require.Equal(t, expected[i], got[i], "line %d of %s: read the difference, and then run go test -results", i+1, file)
+		require.Equal(t, expected[i], got[i], "line %d of %s: read the difference, and then run go test -results", i+1,
+			file)
 	}
 	require.Len(t, got, len(expected), file)
 }
@@ -112,9 +113,9 @@ func (s *stimuli) describe(frame []byte) string {
 	return fmt.Sprintf("%s, %s for %#x", text, flow, p.BTH.DestQP)
 }
 
-// take returns the packets since the call before. Numbers above 9 follow from the rate and the duration: they are left
-// out.
-func (s *stimuli) take() string {
+// takeAll returns the packets since the call before. Numbers above 9 follow from the rate and the duration: they are
+// left out.
+func (s *stimuli) takeAll() string {
 	var b strings.Builder
 	for _, kind := range s.kinds {
 		count := "many"

@@ -64,8 +64,8 @@ func TestRobust(t *testing.T) {
 					}
 					fmt.Fprintf(&lines, "%s %s, %.2f s: %s\n", r.Case, r.Verdict, r.Seconds, r.Seen)
 				})
-				// A device that is not off forwards no data here, so that all its cases end before they begin. What random
-				// octets do to a packet is no requirement.
+				// A device that is not off forwards no data here, so that all its cases end before they begin. There
+				// is no requirement for random octets.
 				if c.name == "is off" || !roleInfos[s.name].forwards && c.name != "damages" {
 					requireResults(t, s.name+"-"+strings.ReplaceAll(c.name, " ", "-"), lines.String())
 				}

@@ -17,8 +17,10 @@ func TestReadFamily(t *testing.T) {
 		id     uint16
 		group  uint32
 	}{
-		{"packets last", octetsOf(value{1, uint16(27)}, value{7, octetsOf(value{1, config}, value{2, packets})}), 27, 5},
-		{"packets first", octetsOf(value{7, octetsOf(value{1, packets}, value{2, config})}, value{1, uint16(27)}), 27, 5},
+		{"packets last", octetsOf(value{1, uint16(27)}, value{7, octetsOf(value{1, config}, value{2, packets})}),
+			27, 5},
+		{"packets first", octetsOf(value{7, octetsOf(value{1, packets}, value{2, config})}, value{1, uint16(27)}),
+			27, 5},
 		{"no packets", octetsOf(value{1, uint16(27)}, value{7, octetsOf(value{1, config})}), 27, 0},
 		{"no groups", octetsOf(value{1, uint16(27)}), 27, 0},
 		{"number of 2 octets", octetsOf(value{1, uint16(27)}, value{7, octetsOf(value{1, octetsOf(value{2, uint16(5)},
