@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,6 +30,12 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
 )
+
+// TestMain collects garbage rarely, as the tests read and answer many captures.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 // echo is a role for the tests of the code that all roles share: it forwards the octets of every frame, and decides
 // about those that begin with a letter.
