@@ -36,6 +36,15 @@ func TestOptions(t *testing.T) {
 		want func(o *options) (got, want any)
 	}{
 		{"", func(o *options) (any, any) { return o.form, "human" }},
+		{"", func(o *options) (any, any) {
+			return []any{o.interval, o.window}, []any{time.Duration(0), 131072}
+		}},
+		{"", func(o *options) (any, any) { return []any{o.top, o.table.MaxFlows}, []any{0, 0} }},
+		{"-listen :0", func(o *options) (any, any) { return o.table.MaxFlows, 16384 }},
+		{"", func(o *options) (any, any) {
+			return []bool{o.explains, o.all, o.paths, o.choice.trouble, o.decoder.NoICRC, o.decoder.Outer},
+				make([]bool, 6)
+		}},
 		{"-json", func(o *options) (any, any) { return o.form, "json" }},
 		{"-csv", func(o *options) (any, any) { return o.form, "csv" }},
 		{"-prometheus", func(o *options) (any, any) { return o.form, "prometheus" }},
@@ -134,6 +143,19 @@ func TestWrongOptions(t *testing.T) {
 		{"-check 5 a", "a name, one of"}, {"-sort up a", "-sort:"},
 		{"-check acks=1,retries=2 a", `rule "retries=2"`},
 		{"-address 10.0.0.0/33 a", "want an address or a prefix"}, {"-qp 1, a", `"": want a queue pair`},
+		{"-host h -compare a b", "-host: cannot"}, {"-host h -csv a", "-host: cannot"},
+		{"-host h -prometheus a", "-host: cannot"}, {"-host h -interval 1s a", "-host: cannot"},
+		{"-host h -shard 1/2 a", "-host: cannot"}, {"-all a", "-all: want -explain"},
+		{"-explain -compare a b", "-explain: cannot"}, {"-explain -csv a", "-explain: cannot"},
+		{"-explain -shard 1/2 a", "-explain: cannot"}, {"-check verdicts=0 -shard 1/2 a", "-check verdicts or cause"},
+		{"-listen :0 -compare a b", "-listen: cannot"}, {"-interval 1s -prometheus a", "-prometheus: cannot"},
+		{"-paths -compare a b", "-paths: cannot"}, {"-paths -csv a", "-paths: cannot"},
+		{"-paths -prometheus a", "-paths: cannot"}, {"-paths -interval 1s a", "-paths: cannot"},
+		{"-paths -sflow :6343 a", "-paths: cannot"}, {"-sflow :6343 -compare a b", "-sflow: can only"},
+		{"-sflow :6343 -prometheus a", "-sflow: can only"}, {"-sflow :6343 -shard 1/2 a", "-sflow: can only"},
+		{"-sflow :6343 -host h a", "-sflow: can only"}, {"-sflow 6343 a", "want an address and a port"},
+		{"-sflow :65536 a", `port "65536": want a number from 1 to 65535`}, {"-workers 0 a", "want 1 to 128"},
+		{"-workers 129 a", "want 1 to 128"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, stderr := run(t, nil, strings.Fields(c.name)...)
