@@ -43,12 +43,7 @@ func requireResults(t *testing.T, name, lines string) {
 
 // formatResult returns the parts of a result that a report prints, without most fields of packets.
 func formatResult(r *result) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s, %.2f s\n\texpected: %s\n\tseen: %s\n", r.Case, r.Verdict, r.Seconds, r.Expected, r.Seen)
-	for _, row := range r.rates {
-		fmt.Fprintf(&b, "\t%s: %.0f octets a second, then %.0f\n", row.Message, row.Before, row.After)
-	}
-	return b.String()
+	return fmt.Sprintf("%s %s, %.2f s\n\texpected: %s\n\tseen: %s\n", r.Case, r.Verdict, r.Seconds, r.Expected, r.Seen)
 }
 
 // formatEvidence returns some fields of the packets that a failure names.
