@@ -269,6 +269,7 @@ func TestEveryKind(t *testing.T) {
 			err := wiretest.Must(Read([]byte("{" + c.text + "}")))(t).Decode(&got)
 			if c.err != "" {
 				require.EqualError(t, err, c.err)
+				require.Zero(t, got.hidden)
 				return
 			}
 			require.NoError(t, err)
