@@ -3,6 +3,7 @@ package incidents
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -505,7 +506,8 @@ func TestConfusion(t *testing.T) {
 
 const none = "nothing"
 
-// confuse counts the causes found for each true cause. Additional causes do not count.
+// confuse counts the causes found for each true cause. Additional causes count for the first true cause that was not
+// found.
 func confuse(counts map[[2]string]int, in *incident, j *judgement) {
 	var extra []string
 	for c := range j.found {
@@ -514,7 +516,7 @@ func confuse(counts map[[2]string]int, in *incident, j *judgement) {
 			extra = append(extra, c.String())
 		}
 	}
-	for c := range in.truth {
+	for _, c := range slices.Sorted(maps.Keys(in.truth)) {
 		_, ok := j.found[c]
 		switch {
 		case ok:
