@@ -26,10 +26,12 @@ import (
 // It follows the sentence, which has the name of the experiment and all numbers. Figures have the digits of the
 // sentence. Δ is the difference from the baseline, seed by seed: with a number it has to be significant, "n.s." means
 // that it is not, and "within 2 %" that its bounds are. "cnp ÷ none 2.4" is the median of the ratios, seed by seed, and
-// "cnp ÷ none +140 %" that of the differences. All of these numbers may have their bounds after them: "(1.9…2.7)".
-// "cnp 5…74" are the least and the largest figure of a seed. "in 3 of 6 seeds" is the number of seeds with a figure
-// above 0, also if their median is not steady; it has no Δ. "claim full" is about full.json. A figure of a run without
-// halves has † in the sentence.
+// "cnp ÷ none +140 %" that of the differences. All of these numbers may have their bounds after them: "(1.9…2.7)". If
+// the bounds of a ratio include no difference, the sentence has "significant", "include 0" or "include 1", and if
+// messages have not ended, "unfinished" or "have not ended". A sentence with "n.s." or "within" has "significant" or
+// "no difference", and one with a negative Δ a word such as "lower". "cnp 5…74" are the least and the largest figure of
+// a seed. "in 3 of 6 seeds" is the number of seeds with a figure above 0, also if their median is not steady; it has no
+// Δ. "claim full" is about full.json. A figure of a run without halves has † in the sentence.
 type claim struct {
 	text   string // of the paragraph before it
 	full   bool
@@ -134,6 +136,16 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 			return fmt.Errorf("no seed has both figures")
 		}
 		m, from, to := lab.Median(ratios)
+		equal := 1.
+		if strings.Contains(rest, " %") {
+			equal = 0
+		}
+		switch {
+		case c.hasUnfinished(r, text, v, than) && !unfinishedMessage.MatchString(c.text):
+			return fmt.Errorf("messages are unfinished: want this in the sentence: %s", c.text)
+		case from <= equal && equal <= to && !undecidedWords.MatchString(c.text):
+			return fmt.Errorf("bounds %v to %v include no difference: want this in the sentence: %s", from, to, c.text)
+		}
 		return c.compareBounds(m, from, to, strings.Replace(rest, " %", "", 1))
 	}
 	if !changes {
@@ -149,6 +161,8 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 	}
 	change, ok := r.Change(text, v, c.figure)
 	switch {
+	case (rest == "n.s." || rest == "within 2 %") && !insignificance.MatchString(c.text):
+		return fmt.Errorf("want \"significant\" or \"no difference\" in the sentence: %s", c.text)
 	case rest == "n.s.":
 		if !ok || change.Significant() {
 			return fmt.Errorf("significant: %v", &change)
@@ -165,8 +179,23 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 		return fmt.Errorf("not significant: %v", &change)
 	case change.Percent != strings.Contains(rest, " %"):
 		return fmt.Errorf("want the same unit: %v", &change)
+	case change.Median < 0 && !lowerWords.MatchString(c.text):
+		return fmt.Errorf("want a word such as \"lower\", or −, in the sentence: %s", c.text)
 	}
 	return c.compareBounds(change.Median, change.From, change.To, strings.Replace(rest, " %", "", 1))
+}
+
+// hasUnfinished reports whether messages of one of the variants have not ended, where the figure is about their ends.
+func (c *claim) hasUnfinished(r *experiment.Results, text *experiment.CaseText, variants ...lab.Variant) bool {
+	if !strings.Contains(c.figure, "ended") && !strings.Contains(c.figure, "completion") {
+		return false
+	}
+	for _, v := range variants {
+		if slices.ContainsFunc(r.Values(text, v, "messages unfinished"), func(x float64) bool { return x > 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 // compareBounds returns an error if a median does not round to a number of the sentence, such as "2.4" or
@@ -201,6 +230,20 @@ func (c *claim) compareSeeds(values []float64, seeds string) error {
 	return nil
 }
 
+// hasNumber reports whether a text has a number that is not a part of a longer one: 4.0 is not in 14.0 or 4.05.
+func hasNumber(text, number string) bool {
+	return regexp.MustCompile(`(^|[^\d.,])` + regexp.QuoteMeta(number) + `($|[^\d.,]|[.,]($|\D))`).MatchString(text)
+}
+
+// words of a sentence about a lower figure, about one without a significant difference, about bounds on both sides of
+// no difference, and about messages that have not ended.
+var (
+	lowerWords        = regexp.MustCompile(`\b(lower|less|fewer|earlier|shorter|smaller)\b|−`)
+	insignificance    = regexp.MustCompile(`significant|no difference`)
+	undecidedWords    = regexp.MustCompile(`significant|includes? [01]\b`)
+	unfinishedMessage = regexp.MustCompile(`unfinished|have not ended`)
+)
+
 // compare returns an error if a figure does not round to a number of the sentence.
 func (c *claim) compare(x float64, number string) error {
 	want, err := strconv.ParseFloat(strings.Replace(number, "−", "-", 1), 64)
@@ -215,14 +258,14 @@ func (c *claim) compare(x float64, number string) error {
 	switch {
 	case x < want-half || x > want+half:
 		return fmt.Errorf("results have %v", x)
-	case !strings.Contains(c.text, strings.TrimLeft(number, "+−")): // a sentence may say "lower"
+	case !hasNumber(c.text, strings.TrimLeft(number, "+−")):
 		return fmt.Errorf("the sentence does not have this number: %s", c.text)
 	}
 	return nil
 }
 
-// Every sentence of the summary, and every row of the cases without a gain, has a claim, and the results have the signs
-// and the sizes of all claims.
+// Every item of the summary has a claim, and the results have the signs and the sizes of all claims. Figures without a
+// claim are not compared.
 func TestClaims(t *testing.T) {
 	text := string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))
 	quick := results(t, "../../docs/results/quick.json", "quick")
@@ -245,7 +288,7 @@ func TestClaims(t *testing.T) {
 	items := regexp.MustCompile(`(?m)^(\d+\. |\* )`).Split(summary, -1)[1:]
 	require.Greater(t, len(items), 6)
 	for _, item := range items {
-		require.Regexp(t, claimComment, item, "a sentence without a claim")
+		require.Regexp(t, claimComment, item, "an item without a claim")
 	}
 }
 
@@ -284,6 +327,7 @@ func TestExceptions(t *testing.T) {
 		cases := quick.In(e.ID)
 		for _, c := range cases {
 			if len(c.Seeds) != 6 {
+				require.Len(t, c.Seeds, 10, "%s, %s: want six or ten seeds", c.Experiment, c.Name)
 				seeds++
 			}
 			if slices.ContainsFunc(quick.Runs, func(run experiment.Run) bool {
@@ -305,14 +349,19 @@ func TestExceptions(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, want)
-	require.ElementsMatch(t, want, regexp.MustCompile(`\d+ of \d+ of C\d+m?`).FindAllString(text, -1))
+	require.ElementsMatch(t, want, regexp.MustCompile(`\d+ of \d+ of (?:C\d+[a-z]?|B3)\b`).FindAllString(text, -1))
+	commits := map[string]bool{}
+	for _, c := range quick.Cases {
+		commits[c.Commit] = true
+	}
+	require.Contains(t, text, fmt.Sprintf("The cases are of %d commits;", len(commits)))
 }
 
 // A claim fails on each way in which results can contradict it.
 func TestWrongClaims(t *testing.T) {
 	r := &experiment.Results{Cases: []experiment.CaseText{{
 		Experiment: "X", Name: "a", Scenario: []byte(`{"warmup":"1ms"}`),
-		Variants: []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle},
+		Variants: []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle, lab.FCN},
 	}}}
 	const figure = "use of its link"
 	for seed := range 6 {
@@ -321,15 +370,17 @@ func TestWrongClaims(t *testing.T) {
 			v      lab.Variant
 			value  float64
 			second float64
-		}{{lab.CNP, 80, 80}, {lab.FastCNP, 92 + x, 92 + x}, {lab.Oracle, 80 + 40*(x-0.025), 80 + 40*(x-0.025)}} {
+		}{{lab.CNP, 80, 80}, {lab.FastCNP, 92 + x, 92 + x}, {lab.Oracle, 80 + 40*(x-0.025), 80 + 40*(x-0.025)},
+			{lab.FCN, 70 + x, 70 + x}} {
 			r.Runs = append(r.Runs, experiment.Run{Experiment: "X", Case: "a", Variant: run.v, Seed: uint64(seed + 1),
-				Figures: experiment.Figures{figure: run.value},
-				Halves:  map[string][2]float64{figure: {run.value, run.second}}})
+				Figures: experiment.Figures{figure: run.value, "last message ended": run.value,
+					"messages unfinished": 1},
+				Halves: map[string][2]float64{figure: {run.value, run.second}}})
 		}
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"right", "X: 92.0 instead of 80 %, 15.0 % more <!-- claim X | a | use of its link | fastcnp 92.0 | cnp 80 | " +
-			"Δ fastcnp +15.0 % | Δ oracle n.s. | Δ oracle within 2 % -->", ""},
+		{"right", "X: 92.0 instead of 80 %, 15.0 % more, not significant <!-- claim X | a | use of its link | " +
+			"fastcnp 92.0 | cnp 80 | Δ fastcnp +15.0 % | Δ oracle n.s. | Δ oracle within 2 % -->", ""},
 		{"right bounds", "X: 15.0 % (15.0 to 15.1), 92.03 (92.00 to 92.05) <!-- claim X | a | use of its link | " +
 			"Δ fastcnp +15.0 % (15.0…15.1) | fastcnp 92.03 (92.00…92.05) | fastcnp 92.00…92.05 -->", ""},
 		{"right ratio", "X: 1.15 (1.150 to 1.151), 15.0 % (15.0 to 15.1) <!-- claim X | a | use of its link | " +
@@ -358,8 +409,32 @@ func TestWrongClaims(t *testing.T) {
 			"the sentence does not have this number"},
 		{"no experiment", "92 <!-- claim X | a | use of its link | fastcnp 92 -->", "the sentence does not name X"},
 		{"no difference", "X: 0.0 % <!-- claim X | a | use of its link | Δ oracle 0.0 % -->", "not significant"},
-		{"a difference", "X <!-- claim X | a | use of its link | Δ fastcnp n.s. -->", "significant: +15"},
-		{"a large difference", "X <!-- claim X | a | use of its link | Δ fastcnp within 2 % -->", "not within: +15"},
+		{"a difference", "X: not significant <!-- claim X | a | use of its link | Δ fastcnp n.s. -->",
+			"significant: +15"},
+		{"a large difference", "X: no difference <!-- claim X | a | use of its link | Δ fastcnp within 2 % -->",
+			"not within: +15"},
+		{"a part of a longer number", "X: 192.0 <!-- claim X | a | use of its link | fastcnp 92.0 -->",
+			"the sentence does not have this number"},
+		{"the beginning of a longer number", "X: 92.05 <!-- claim X | a | use of its link | fastcnp 92.0 -->",
+			"the sentence does not have this number"},
+		{"a number at the end", "X has 92.0. <!-- claim X | a | use of its link | fastcnp 92.0 -->", ""},
+		{"a lower figure", "X: 12.5 % lower <!-- claim X | a | use of its link | Δ fcn −12.5 % -->", ""},
+		{"a lower figure without a word", "X: 12.5 % <!-- claim X | a | use of its link | Δ fcn −12.5 % -->",
+			"want a word such as \"lower\""},
+		{"no significant difference without a word", "X <!-- claim X | a | use of its link | Δ oracle n.s. -->",
+			"want \"significant\""},
+		{"within without a word", "X <!-- claim X | a | use of its link | Δ oracle within 2 % -->",
+			"want \"significant\""},
+		{"an undecided ratio", "X: 1.00, not significant <!-- claim X | a | use of its link | oracle ÷ cnp 1.00 -->",
+			""},
+		{"an undecided ratio without a word", "X: 1.00 <!-- claim X | a | use of its link | oracle ÷ cnp 1.00 -->",
+			"include no difference"},
+		{"an undecided ratio in percent", "X: 0.0 % <!-- claim X | a | use of its link | oracle ÷ cnp 0.0 % -->",
+			"include no difference"},
+		{"a ratio with unfinished messages", "X: 1.15, of unfinished ones <!-- claim X | a | last message ended | " +
+			"fastcnp ÷ cnp 1.15 -->", ""},
+		{"a ratio with unfinished messages without a word", "X: 1.15 <!-- claim X | a | last message ended | " +
+			"fastcnp ÷ cnp 1.15 -->", "messages are unfinished"},
 		{"another case", "X: 92 <!-- claim X | b | use of its link | fastcnp 92 -->", `X has no case "b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
