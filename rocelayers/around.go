@@ -1,6 +1,8 @@
 package rocelayers
 
 import (
+	"slices"
+
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
@@ -156,16 +158,15 @@ func last[T gopacket.Layer](before []gopacket.Layer) (l T) {
 	return l
 }
 
-// setIP sets the IP layer that carries l, the last one of a packet.
-func (l *BTH) setIP(before []gopacket.Layer) {
-	for i := len(before) - 1; i >= 0; i-- {
-		switch ip := before[i].(type) {
+// innermostIP returns the last IP layer; the result of the other version is nil.
+func innermostIP(before []gopacket.Layer) (*layers.IPv6, *layers.IPv4) {
+	for _, l := range slices.Backward(before) {
+		switch ip := l.(type) {
 		case *layers.IPv4:
-			l.IPv4 = ip
-			return
+			return nil, ip
 		case *layers.IPv6:
-			l.IPv6 = ip
-			return
+			return ip, nil
 		}
 	}
+	return nil, nil
 }

@@ -102,7 +102,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 	}
 	p.Data, p.Length, p.Truncated = data, length, len(data) < int(length)-8
-	if p.Truncated || l.IPv6 != nil && l.IPv6.HopByHop != nil { // google/gopacket passes on octets after the packet
+	if p.Truncated || endsEarly(l.IPv6) {
 		p.Data, p.Trimmed = l.cutTrimmed(data)
 		p.Truncated = p.Truncated || p.Trimmed
 	}
@@ -160,7 +160,7 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
 	l := BTH{UDP: udp}
-	l.setIP(before)
+	l.IPv6, l.IPv4 = innermostIP(before)
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}

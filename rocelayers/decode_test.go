@@ -235,8 +235,8 @@ func TestTruncated(t *testing.T) {
 }
 
 // A switch trims an RDMA WRITE Only of 1024 octets to an IP length of 96, 88, 87 or 72 octets: payload, only headers,
-// a part of the RETH, or only the BTH is left. Octets after the IP packet, few or as many as were trimmed, are not of
-// the packet. google/gopacket passes them on if there is a Hop-by-Hop header.
+// a part of the RETH, or only the BTH is left. Octets after the IP packet, few or as many as were trimmed, do not
+// belong to the packet. google/gopacket passes them on if there is a Hop-by-Hop header.
 func TestTrimmed(t *testing.T) {
 	const write = `020000000002 020000000001 86dd
 		60000000 0000 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002

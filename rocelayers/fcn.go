@@ -21,6 +21,7 @@ type FCN struct {
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
 // those of [fcn.FromDatagram] and of UDP. On error l is unchanged.
 func (l *FCN) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	data = l.cutAfterIPv6(data)
 	length, err := udpLength(l.udp, l.config, LayerTypeFCN, data, df)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package rocelayers_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -452,6 +453,65 @@ func TestProxyTruncated(t *testing.T) {
 		l := packet.Layer(rocelayers.LayerTypeProxy).(*rocelayers.Proxy)
 		length := packet.TransportLayer().(*layers.UDP).Length
 		require.Equal(t, int(length)-8-cut, len(l.Contents)+len(l.Payload))
+	}
+}
+
+// A UDP length that exceeds the IP packet does not make octets after the packet a part of the message, also after a
+// Hop-by-Hop header, for which google/gopacket passes them on.
+func TestMessageAfterIPPacket(t *testing.T) {
+	proxied := wiretest.Hex(t, "45000024 00000000 40110000 c0000201 c0000202 c00012b7 00100000 04000000 00000222")
+	m := proxymsg.Message{Level: 1, Invoking: proxied, FiveTuple: rocev2.FiveTuple{Src: src4, Dst: dst4, Protocol: 17,
+		SrcPort: 49152, DstPort: 4791}}
+	for _, c := range []struct {
+		name string
+		port uint16
+		data []byte
+		left int // octets of data in the IP packet
+		want int // octets in the layer; 0: no layer
+	}{
+		{"FCN", fcn.Port, wiretest.Hex(t, "61234001"), 0, 0},
+		{"FCN, 3 octets left", fcn.Port, wiretest.Hex(t, "61234001"), 3, 0},
+		{"proxy", proxymsg.Port, wiretest.Must(m.AppendBinary(nil))(t), 46, 46},
+	} {
+		for _, traced := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, Hop-by-Hop %v", c.name, traced), func(t *testing.T) {
+				header := wiretest.Hex(t, "11 00 01 04 00000000") // PadN
+				frame := append(bytes.Clone(ether6), wiretest.Hex(t, "60000000 0000 0040"+
+					"20010db8000000000000000000000001 20010db8000000000000000000000002")...)
+				frame[14+6] = 17
+				if traced {
+					frame[14+6] = 0
+					frame = append(frame, header...)
+				}
+				udp := wiretest.Hex(t, "c000 0000 0000 0000")
+				binary.BigEndian.PutUint16(udp[2:], c.port)
+				binary.BigEndian.PutUint16(udp[4:], uint16(8+len(c.data)))
+				binary.BigEndian.PutUint16(frame[14+4:], uint16(len(frame)-54+8+c.left))
+				frame = slices.Concat(frame, udp, c.data, make([]byte, 8))
+				check := func(decoder string, l gopacket.Layer) {
+					if c.want == 0 {
+						require.Nil(t, l, decoder)
+						return
+					}
+					require.NotNil(t, l, decoder)
+					require.Len(t, append(l.LayerContents(), l.LayerPayload()...), c.want, decoder)
+				}
+				typ := rocelayers.LayerTypeFCN
+				if c.port == proxymsg.Port {
+					typ = rocelayers.LayerTypeProxy
+				}
+				for mode, options := range modes {
+					check(mode, gopacket.NewPacket(frame, layers.LayerTypeEthernet, options).Layer(typ))
+				}
+				own, theirs := newOwnStack(), newStack()
+				_, _ = own.decode(frame), theirs.decode(frame)
+				check("own parser", own.layer(typ))
+				check("parser", theirs.layer(typ))
+				var s rocelayers.Stack
+				_ = s.Decode(frame)
+				check("Stack", s.Layer(typ))
+			})
+		}
 	}
 }
 

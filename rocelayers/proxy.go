@@ -43,6 +43,7 @@ func (l *Proxy) NextLayerType() gopacket.LayerType {
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
 // those of [proxymsg.FromDatagram] and of UDP. On error l is unchanged.
 func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	data = l.cutAfterIPv6(data)
 	length, err := udpLength(l.udp, l.config, LayerTypeProxy, data, df)
 	if err != nil {
 		return err

@@ -214,10 +214,11 @@ func (s *Stack) Layer(t gopacket.LayerType) gopacket.Layer {
 //	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeIPv6, s.Layers()...)
 //	err := parser.DecodeLayers(packet, &s.Decoded)
 func (s *Stack) Layers() []gopacket.DecodingLayer {
-	s.UDP.config, s.BTH.config, s.FCN.config, s.Proxy.config = &s.Config, &s.Config, &s.Config, &s.Config
+	s.UDP.config, s.BTH.config = &s.Config, &s.Config
 	s.BTH.UDP, s.BTH.IPv4, s.BTH.IPv6 = &s.UDP.UDP, &s.IPv4, &s.IPv6.IPv6
 	s.CNP.bth, s.FastCNP.bth, s.PPFC.bth = &s.BTH, &s.BTH, &s.BTH
-	s.FCN.udp, s.Proxy.udp = &s.UDP.UDP, &s.UDP.UDP
+	s.FCN.inUDP = inUDP{&s.UDP.UDP, &s.IPv6.IPv6, &s.IPv4, &s.Config}
+	s.Proxy.inUDP = s.FCN.inUDP
 	s.all = []gopacket.DecodingLayer{ // searched in this order
 		&s.Ethernet, &s.IPv6, &s.UDP, &s.BTH, &s.CNP, &s.Payload, &s.IPv4, &s.Dot1Q,
 		&s.DestinationOptions, &s.FastCNP, &s.HopByHop, &s.PPFC, &s.FCN, &s.Proxy, &s.Routing, &s.CM, &s.FlowControl,

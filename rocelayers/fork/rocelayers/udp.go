@@ -67,22 +67,58 @@ func isOurs(t gopacket.LayerType) bool {
 
 // inUDP is embedded in the layers of messages that fill the data of a UDP datagram.
 type inUDP struct {
-	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
+	udp    *layers.UDP  // the layer that carries the message; nil: data is the whole UDP data
+	ipv6   *layers.IPv6 // the IP layers before it, if known; in a Stack one may be left over from an earlier packet
+	ipv4   *layers.IPv4
 	config *message.Config // of the Stack; nil for the defaults, as in NewPacket
 }
 
-func (l *inUDP) setUDP(before *layers.UDP) { l.udp = before }
+// setBefore sets the layers before l, in wire order.
+func (l *inUDP) setBefore(before []gopacket.Layer) {
+	l.udp = last[*layers.UDP](before)
+	l.ipv6, l.ipv4 = innermostIP(before)
+}
+
+// cutAfterIPv6 returns the octets of data up to the end of its IPv6 packet. google/gopacket passes on octets after a
+// packet that has a Hop-by-Hop header.
+func (l *inUDP) cutAfterIPv6(data []byte) []byte {
+	if !endsEarly(l.ipv6) {
+		return data
+	}
+	at := indexOf(l.ipv6.Payload, data)
+	if at < 0 || l.ipv4 != nil && indexOf(l.ipv4.Payload, data) >= 0 {
+		return data
+	}
+	return data[:min(max(endOf(l.ipv6)-at, 0), len(data))]
+}
+
+// endsEarly reports whether octets after an IPv6 packet are in the Payload of its layer.
+func endsEarly(ip *layers.IPv6) bool {
+	return ip != nil && ip.HopByHop != nil && ip.Length != 0 && len(ip.Payload) > endOf(ip)
+}
+
+// endOf returns the end of an IPv6 packet with a Hop-by-Hop header in the Payload of its layer, which is after that
+// header.
+func endOf(ip *layers.IPv6) int { return int(ip.Length) - ip.HopByHop.ActualLength }
+
+// indexOf returns the index of the octet of payload at which data, a part of the same frame, begins, or -1.
+func indexOf(payload, data []byte) int {
+	if at := cap(payload) - cap(data); len(data) > 0 && at >= 0 && at < len(payload) && &payload[at] == &data[0] {
+		return at
+	}
+	return -1
+}
 
 // decodeInUDP is [decodeAs] for these layers.
 func decodeInUDP[T any, P interface {
 	layer[T]
-	setUDP(*layers.UDP)
+	setBefore([]gopacket.Layer)
 }](data []byte, p gopacket.PacketBuilder) error {
-	l, udp := P(new(T)), last[*layers.UDP](layersBefore(p))
-	if fromOurPort(udp, l.LayerType()) {
+	l, before := P(new(T)), layersBefore(p)
+	if fromOurPort(last[*layers.UDP](before), l.LayerType()) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
-	l.setUDP(udp)
+	l.setBefore(before)
 	return decodeInto(l, data, p)
 }
 
