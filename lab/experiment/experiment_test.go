@@ -179,9 +179,9 @@ func TestOtherMessages(t *testing.T) {
 	cell, _ := r.Cell(c, lab.None, meanTime)
 	require.Equal(t, "50 (3 unfinished)", cell)
 
-	for seed := range 2 { // in which all messages end
+	for seed := range 2 { // in which no and one message has not ended
 		r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: lab.None, Seed: uint64(seed + 2),
-			Figures: Figures{meanTime: 50, remaining: 0}})
+			Figures: Figures{meanTime: 50, remaining: float64(seed)}})
 	}
 	r = &Results{Cases: r.Cases, Runs: r.Runs}
 	cell, _ = r.Cell(r.In("X")[0], lab.None, meanTime)

@@ -111,16 +111,17 @@ func (r *Results) formatUnfinished(c *CaseText, v lab.Variant, figure string, fr
 	if n, all := len(r.Values(c, v, figure)), len(r.selectRuns(c, v)); 0 < n && n < all {
 		parts = append(parts, fmt.Sprintf("%d of %d seeds", n, all))
 	}
-	if n, most := r.countUnfinished(c, v, figure); n > 0 {
-		parts = append(parts, scenario.Figure(n)+" unfinished")
-	} else if most > 0 {
+	switch least, most := r.countUnfinished(c, v, figure); {
+	case least < most:
 		parts = append(parts, "up to "+scenario.Figure(most)+" unfinished")
+	case most > 0:
+		parts = append(parts, scenario.Figure(most)+" unfinished")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// countUnfinished returns the median and the largest number of unfinished messages that a figure leaves out.
-func (r *Results) countUnfinished(c *CaseText, v lab.Variant, figure string) (n, most float64) {
+// countUnfinished returns the least and the largest number of unfinished messages that a figure leaves out in a seed.
+func (r *Results) countUnfinished(c *CaseText, v lab.Variant, figure string) (least, most float64) {
 	if figure != meanTime && figure != lastTime && figure != ended {
 		return 0, 0
 	}
@@ -128,8 +129,7 @@ func (r *Results) countUnfinished(c *CaseText, v lab.Variant, figure string) (n,
 	if len(values) == 0 {
 		return 0, 0
 	}
-	n, _, _ = lab.Median(values)
-	return n, slices.Max(values)
+	return slices.Min(values), slices.Max(values)
 }
 
 // writeTable writes the table of a case.
