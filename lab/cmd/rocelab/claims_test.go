@@ -125,50 +125,63 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 	case steady == experiment.TooFewSeeds:
 		return fmt.Errorf("too few seeds to judge whether it is steady")
 	}
-	if divides {
-		ratios := r.Ratios(text, v, than, c.figure)
-		if strings.Contains(rest, " %") {
-			for i := range ratios {
-				ratios[i] = 100 * (ratios[i] - 1)
-			}
-		}
-		if len(ratios) == 0 {
-			return fmt.Errorf("no seed has both figures")
-		}
-		m, from, to := lab.Median(ratios)
-		equal := 1.
-		if strings.Contains(rest, " %") {
-			equal = 0
-		}
-		switch {
-		case c.hasUnfinished(r, text, v, than) && !unfinishedMessage.MatchString(c.text):
-			return fmt.Errorf("messages are unfinished: want this in the sentence: %s", c.text)
-		case from <= equal && equal <= to && !undecidedWords.MatchString(c.text):
-			return fmt.Errorf("bounds %v to %v include no difference: want this in the sentence: %s", from, to, c.text)
-		}
-		return c.compareBounds(m, from, to, strings.Replace(rest, " %", "", 1))
+	switch {
+	case divides:
+		return c.compareRatios(r, text, v, than, rest)
+	case changes:
+		return c.compareChange(r, text, v, rest)
 	}
-	if !changes {
-		m, from, to, ok := r.Median(text, v, c.figure)
-		if !ok {
-			return fmt.Errorf("no figure")
-		}
-		if least, most, ranges := strings.Cut(rest, "…"); ranges && !strings.Contains(rest, "(") {
-			values := r.Values(text, v, c.figure)
-			return errors.Join(c.compare(slices.Min(values), least), c.compare(slices.Max(values), most))
-		}
-		return c.compareBounds(m, from, to, rest)
+	return c.compareFigure(r, text, v, rest)
+}
+
+// compareFigure compares a figure, as in "2.4", "2.4 (1.9…2.7)" or "5…74".
+func (c *claim) compareFigure(r *experiment.Results, text *experiment.CaseText, v lab.Variant, want string) error {
+	m, from, to, ok := r.Median(text, v, c.figure)
+	if !ok {
+		return fmt.Errorf("no figure")
 	}
+	if least, most, ranges := strings.Cut(want, "…"); ranges && !strings.Contains(want, "(") {
+		values := r.Values(text, v, c.figure)
+		return errors.Join(c.compare(slices.Min(values), least), c.compare(slices.Max(values), most))
+	}
+	return c.compareBounds(m, from, to, want)
+}
+
+// compareRatios compares the ratios of a figure of two variants, seed by seed, as in "2.4" or "+140 % (90…170)".
+func (c *claim) compareRatios(r *experiment.Results, text *experiment.CaseText, v, than lab.Variant, want string,
+) error {
+	ratios, equal := r.Ratios(text, v, than, c.figure), 1.
+	if strings.Contains(want, " %") {
+		equal = 0
+		for i := range ratios {
+			ratios[i] = 100 * (ratios[i] - 1)
+		}
+	}
+	if len(ratios) == 0 {
+		return fmt.Errorf("no seed has both figures")
+	}
+	m, from, to := lab.Median(ratios)
+	switch {
+	case c.hasUnfinished(r, text, v, than) && !unfinishedMessage.MatchString(c.text):
+		return fmt.Errorf("messages are unfinished: want this in the sentence: %s", c.text)
+	case from <= equal && equal <= to && !undecidedWords.MatchString(c.text):
+		return fmt.Errorf("bounds %v to %v include no difference: want this in the sentence: %s", from, to, c.text)
+	}
+	return c.compareBounds(m, from, to, strings.Replace(want, " %", "", 1))
+}
+
+// compareChange compares the difference from the baseline, as in "−4.0 %", "n.s." or "within 2 %".
+func (c *claim) compareChange(r *experiment.Results, text *experiment.CaseText, v lab.Variant, want string) error {
 	change, ok := r.Change(text, v, c.figure)
 	switch {
-	case (rest == "n.s." || rest == "within 2 %") && !insignificance.MatchString(c.text):
+	case (want == "n.s." || want == "within 2 %") && !insignificance.MatchString(c.text):
 		return fmt.Errorf("want \"significant\" or \"no difference\" in the sentence: %s", c.text)
-	case rest == "n.s.":
+	case want == "n.s.":
 		if !ok || change.Significant() {
 			return fmt.Errorf("significant: %v", &change)
 		}
 		return nil
-	case rest == "within 2 %":
+	case want == "within 2 %":
 		if !ok || !change.Percent || change.From < -2 || change.To > 2 {
 			return fmt.Errorf("not within: %v", &change)
 		}
@@ -177,12 +190,12 @@ func (c *claim) checkOne(r *experiment.Results, text *experiment.CaseText, check
 		return fmt.Errorf("no difference")
 	case !change.Significant():
 		return fmt.Errorf("not significant: %v", &change)
-	case change.Percent != strings.Contains(rest, " %"):
+	case change.Percent != strings.Contains(want, " %"):
 		return fmt.Errorf("want the same unit: %v", &change)
 	case change.Median < 0 && !lowerWords.MatchString(c.text):
 		return fmt.Errorf("want a word such as \"lower\", or −, in the sentence: %s", c.text)
 	}
-	return c.compareBounds(change.Median, change.From, change.To, strings.Replace(rest, " %", "", 1))
+	return c.compareBounds(change.Median, change.From, change.To, strings.Replace(want, " %", "", 1))
 }
 
 // hasUnfinished reports whether messages of one of the variants have not ended, where the figure is about their ends.
