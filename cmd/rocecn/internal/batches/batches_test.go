@@ -265,6 +265,31 @@ func TestBlocksOfTwoFinders(t *testing.T) {
 	require.Same(t, first, &a.nextBlock()[0], "used again later")
 }
 
+// The packets of a source that reuses its memory, as a live capture does, are copied: the next ones do not change them.
+func TestReusedMemory(t *testing.T) {
+	const packets = 1500
+	octets := writeCapture(t, packets, "pcap")
+	for _, row := range []struct{ name, input string }{{"file", wiretest.File(t, "capture", octets)}, {"pipe", "-"}} {
+		t.Run(row.name, func(t *testing.T) {
+			f := finder[int]{store: new(store[int]), copies: true}
+			inputs := &cli.Inputs{Stdin: bytes.NewReader(octets)}
+			f.in = wiretest.Must(inputs.Open(t.Context(), row.input, f.beforeRead, nil))(t) // memory of the source
+			defer f.in.Close()
+			for !f.ended {
+				f.findPacket()
+			}
+			n := 0
+			for _, b := range f.found { // none is used meanwhile
+				for i := range b.Records {
+					require.True(t, bytes.Equal(testPacket(n), b.Records[i].Data), "packet %d", n)
+					n++
+				}
+			}
+			require.Equal(t, packets, n)
+		})
+	}
+}
+
 // A batch holds the block of each of its packets, also of one after a block of another kind, which may end in another
 // block of memory.
 func TestBatchesHoldBlocks(t *testing.T) {

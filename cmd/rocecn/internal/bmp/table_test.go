@@ -316,6 +316,9 @@ func TestHold(t *testing.T) {
 		}, 10 * time.Second, 2},
 		{"a withdrawal", hold, [][]byte{peer1.sendUp(open), peer1.update(unreach(net64))}, 10 * time.Second, 0},
 		{"Peer Down", hold, [][]byte{peer1.sendUp(open), peer1.sendDown()}, 10 * time.Second, 0},
+		{"another proxy, without Peer Up", hold, [][]byte{
+			peer1.update(origin, asPath, nhc(2), reach(net64)),
+		}, hold, 2},
 		{"a second Peer Up does not prolong it", hold, [][]byte{peer1.sendUp(open), peer1.sendUp(open)}, hold, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

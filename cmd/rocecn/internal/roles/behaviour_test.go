@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -10,8 +11,10 @@ import (
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -196,4 +199,64 @@ func TestSeveralRoles(t *testing.T) {
 	require.EqualError(t, err, "there are several [[role.switch]]: the first one is switch[0]")
 	_, err = Read([]byte(file), "switch[2]")
 	require.EqualError(t, err, `role "switch[2]": want a role with a table in the file`)
+}
+
+// A CNP slows down all flows of a queue pair. The rate is the lowest one, whichever flow has it.
+func TestLowestRate(t *testing.T) {
+	for _, slowed := range []uint32{17, 18} {
+		t.Run(fmt.Sprint(slowed), func(t *testing.T) {
+			r := wiretest.Must(configured(t, "sender", nil, `{"enabled": true, "self": ["2001:db8:1::a"], "qps": [
+				{"qp": 5, "dst": "2001:db8:2::b", "dest_qp": 17}, {"qp": 5, "dst": "2001:db8:2::b", "dest_qp": 18}],
+				"reaction": {"line": 1000000000}}`))(t).(*Sender)
+			d := node.Decision{Action: node.ActionAccepted, Request: node.RequestSlowDown, KnownQP: true,
+				Message: message.KindFastCNP}
+			d.Flow.Dst, d.Flow.DestQP = receiverAddr, slowed
+			r.updateRates(&d, nil, noon)
+			d = node.Decision{Action: node.ActionAccepted, Request: node.RequestSlowDown, KnownQP: true,
+				Message: message.KindCNP, SrcQP: 5, From: receiverAddr}
+			r.updateRates(&d, nil, noon)
+			rate, rated := r.Rate()
+			require.True(t, rated)
+			require.EqualValues(t, 250_000_000, rate) // cut by half twice; that of the other flow is cut once
+			for order := range r.Rates().All() {
+				require.EqualValues(t, map[bool]int{true: 250_000_000, false: 500_000_000}[order.Flow.DestQP == slowed],
+					order.Rate)
+			}
+		})
+	}
+}
+
+// The octets of data count with the Ethernet and IP headers: at the end of a stage of the byte counter, the rate rises
+// halfway to the line rate.
+func TestCountedOctets(t *testing.T) {
+	const ipv4, ipv6 = 14 + 20 + 8 + 12 + 256 + 4, 14 + 40 + 8 + 12 + 256 + 4
+	toIPv4 := func(p *rocev2.Packet) { p.Src, p.Dst = senderIPv4, receiverIPv4 }
+	for _, c := range []struct {
+		name   string
+		dst    netip.Addr
+		packet []byte
+		stage  uint64
+		rate   uint64
+	}{
+		{"IPv4, end of a stage", receiverIPv4, packet(t, toIPv4), ipv4, 750_000_000},
+		{"IPv4, one octet is missing", receiverIPv4, packet(t, toIPv4), ipv4 + 1, 500_000_000},
+		{"IPv6, end of a stage", receiverAddr, packet(t), ipv6, 750_000_000},
+		{"IPv6, one octet is missing", receiverAddr, packet(t), ipv6 + 1, 500_000_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := wiretest.Must(configured(t, "sender", nil, `{"enabled": true, "self": ["192.0.2.1", "2001:db8:1::a"],
+				"reaction": {"line": 1000000000}}`))(t).(*Sender)
+			rates := reaction.TableConfig{Enabled: true, DCQCN: reaction.PaperDCQCN(1_000_000_000)}
+			rates.DCQCN.ByteCounter = c.stage
+			require.NoError(t, r.rates.Configure(rates))
+			d := node.Decision{Action: node.ActionAccepted, Request: node.RequestSlowDown, KnownQP: true,
+				Message: message.KindFastCNP}
+			d.Flow.Dst, d.Flow.DestQP = c.dst, 17
+			r.updateRates(&d, nil, noon)
+			var f rocev2.Frame
+			f.Decode(c.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			r.updateRates(&node.Decision{Packet: message.KindData}, &f, noon)
+			require.Equal(t, c.rate, r.Rates().Now(reaction.FlowID{Dst: c.dst, DestQP: 17}, noon).Rate)
+		})
+	}
 }

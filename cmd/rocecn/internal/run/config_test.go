@@ -132,6 +132,19 @@ cnp = ["2001:db8::5"]
 	require.ErrorContains(t, err, `role.switch[1].sources[0]: role.switch[0] has eth0 already: both would answer`)
 }
 
+// The program for a sender has the keys of its role.
+func TestKeysOfTranslator(t *testing.T) {
+	f := wiretest.Must(parseFile([]byte(readConfig("translate") +
+		"accept = [\"2001:db8:f::/48\"]\nwindow = \"7ms\"\nreceivers = false\n")))(t)
+	k := f.kernels["sender"].part.(*kernelTranslator)
+	require.Equal(t, netip.MustParseAddr("2001:db8::5"), k.Host)
+	require.Equal(t, []string{"eth0"}, k.Interfaces)
+	require.Equal(t, []netip.Prefix{netip.MustParsePrefix("2001:db8:f::/48")}, k.accept)
+	require.Equal(t, 7*time.Millisecond, k.Window)
+	require.False(t, k.Receivers)
+	require.True(t, k.Drop, "nobody else reads Fast CNPs")
+}
+
 // A port has one switch in the kernel, as two would answer twice.
 func TestKernelPortTwice(t *testing.T) {
 	const queue = "[source.%]\ntype = \"qdisc\"\ninterfaces = [\"eth1\", \"eth0\"]\nlevels = [9]\n"
@@ -273,6 +286,24 @@ sources = ["a"]
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr.String(), "the file ends early")
 	require.Greater(t, strings.Count(stdout.String(), "\n"), 10)
+}
+
+// An invalid or missing configuration is an error of its flag.
+func TestRunWithInvalidFile(t *testing.T) {
+	for _, c := range []struct{ name, file, message string }{
+		{"invalid", wiretest.File(t, "agent.toml", "[source.a]\ntype = \"pakcet\"\n"),
+			`line 2: source.a.type: "pakcet": want one of `},
+		{"missing", filepath.Join(t.TempDir(), "none.toml"), "no such file or directory\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, 2, Run(t.Context(), []string{"-config", c.file}, nil, &stdout, &stderr))
+			require.Empty(t, stdout.String())
+			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), stderr.String())
+			require.True(t, strings.HasPrefix(stderr.String(), "rocecn run: -config "+c.file+": "), stderr.String())
+			require.Contains(t, stderr.String(), c.message)
+		})
+	}
 }
 
 // A dry run ends quietly when its reader closes the pipe, and with an error when it cannot write.

@@ -259,3 +259,23 @@ func TestDigestAfterReload(t *testing.T) {
 	apply(readConfig("status"))
 	require.Empty(t, output.String())
 }
+
+// A clock that is set back by more than 10 s does not delay the next line by that time.
+func TestDigestWithClockSetBack(t *testing.T) {
+	s, a, output := logging(t, "")
+	at := time.Unix(1e9, 0)
+	decide := func() { a.handleDecision(aboutFlow(node.ActionRefused, node.ReasonNotCapable, 1, 17), nil, false) }
+	decide()
+	a.runTimers(at, s)
+	require.Len(t, logLines(t, output), 1)
+	decide()
+	a.runTimers(at.Add(1-10*time.Second), s)
+	require.Empty(t, logLines(t, output), "less than 10 s from the last line")
+	a.runTimers(at.Add(-time.Hour), s)
+	require.Len(t, logLines(t, output), 1)
+	decide()
+	a.runTimers(at.Add(10*time.Second-time.Hour-1), s)
+	require.Empty(t, logLines(t, output))
+	a.runTimers(at.Add(10*time.Second-time.Hour), s)
+	require.Len(t, logLines(t, output), 1)
+}

@@ -175,6 +175,26 @@ func TestRejectedFileLeavesNothingOpen(t *testing.T) {
 	require.NotContains(t, openFiles(), there)
 }
 
+// The agent is ready with sources that were opened before a file comes into force, without another try.
+func TestReadyWithNewSources(t *testing.T) {
+	f := wiretest.Must(parseFile([]byte(strings.Replace(readConfig("check"), "FILE",
+		wiretest.Path(t, "messages.pcap"), 1))))(t)
+	for _, opens := range []bool{false, true} {
+		t.Run(fmt.Sprint(opens), func(t *testing.T) {
+			s := quietServer(nil)
+			s.file = nil
+			var opened *newResources
+			want := "source.a: " + wiretest.Path(t, "messages.pcap")
+			if opens {
+				opened, want = wiretest.Must(s.openNewResources(f))(t), ""
+			}
+			require.NoError(t, s.applyFile(f, opened))
+			defer s.close()
+			require.Equal(t, want, s.findMissing())
+		})
+	}
+}
+
 // The agent is ready when its sinks are open.
 func TestReadyWithSinks(t *testing.T) {
 	s := quietServer(nil)

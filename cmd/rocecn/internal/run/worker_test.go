@@ -235,6 +235,47 @@ func TestWhyNotOpen(t *testing.T) {
 	require.Contains(t, output.String(), "source lost")
 }
 
+// A flappingSource is a source of an interface that may be down.
+type flappingSource struct {
+	lostSource
+	up    bool
+	tries int // calls of IsUp
+}
+
+func (s *flappingSource) IsUp() bool { s.tries++; return s.up }
+
+// A source that was lost long ago is tried every 3 s. If it reports again that it was lost, it was up in between, and is
+// tried at the next housekeeping.
+func TestLostAgain(t *testing.T) {
+	s := prepared(t, readConfig("paused")+everyRole["pause"])
+	w, p, source := &worker{server: s, parts: s.parts, actors: s.actors}, s.parts[0], new(flappingSource)
+	p.source = source
+	p.markUp(s)
+	now := time.Unix(1e9, 0)
+	lose := func() {
+		require.False(t, w.handleSourceError(p, netio.ErrAway))
+		require.False(t, p.up.Load())
+	}
+	lose()
+	w.maintainPart(p, now)
+	require.Equal(t, 1, source.tries)
+	for _, pause := range []time.Duration{250e6, 500e6, 1e9, 2e9, 3e9} {
+		now = now.Add(pause)
+		tries := source.tries
+		w.maintainPart(p, now.Add(-1))
+		require.Equal(t, tries, source.tries, pause)
+		w.maintainPart(p, now)
+		require.Equal(t, tries+1, source.tries, pause)
+	}
+	now = now.Add(housekeepingInterval)
+	source.up = true
+	w.maintainPart(p, now)
+	require.False(t, p.up.Load(), "the next try is not due")
+	lose()
+	w.maintainPart(p, now)
+	require.True(t, p.up.Load())
+}
+
 // Stopped flows are counted while they are stopped.
 func TestStopped(t *testing.T) {
 	s := prepared(t, readConfig("paused")+everyRole["pause"])
