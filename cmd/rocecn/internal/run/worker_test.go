@@ -244,8 +244,8 @@ type flappingSource struct {
 
 func (s *flappingSource) IsUp() bool { s.tries++; return s.up }
 
-// A source that was lost long ago is tried every 3 s. If it reports again that it was lost, it was up in between, and is
-// tried at the next housekeeping.
+// A source that was lost long ago is tried every 3 s. If it reports again that it was lost, it was up in between, and
+// is tried at the next housekeeping.
 func TestLostAgain(t *testing.T) {
 	s := prepared(t, readConfig("paused")+everyRole["pause"])
 	w, p, source := &worker{server: s, parts: s.parts, actors: s.actors}, s.parts[0], new(flappingSource)
