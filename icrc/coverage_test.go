@@ -113,7 +113,7 @@ func eachImplementation(t testing.TB, f func()) {
 func TestImplementations(t *testing.T) {
 	implementations := icrc.Implementations()
 	t.Log(implementations)
-	all := []string{"tables", "folding", "folding of pairs", "wide folding"}
+	all := []string{"tables", "folding", "folding of 256 bits", "wide folding"}
 	if runtime.GOARCH == "arm64" {
 		all = []string{"tables", "CRC32 instructions"}
 	}

@@ -29,10 +29,10 @@ func Implementations() []string {
 	if runtime.GOARCH == "arm64" {
 		return []string{"tables", "CRC32 instructions"}[:best+1]
 	}
-	return []string{"tables", "folding", "folding of pairs", "wide folding"}[:best+1]
+	return []string{"tables", "folding", "folding of 256 bits", "wide folding"}[:best+1]
 }
 
-// Force selects the implementation with this index in Ways for all sums, until back is called.
+// Force selects the implementation with this index in Implementations for all sums, until back is called.
 func Force(i int) (back func()) {
 	was := crc.Use
 	crc.Use = crc.Implementation(i)

@@ -8,7 +8,7 @@ import (
 
 const (
 	folding     = tablesOnly + 1 + iota // carry-less multiplication of 128 bits: SSE4.1, PCLMULQDQ
-	pairFolding                         // of 256: also AVX2, VPCLMULQDQ
+	folding256                          // of 256: also AVX2, VPCLMULQDQ
 	wideFolding                         // of 512: also AVX512F, AVX512BW, AVX512_VBMI2
 )
 

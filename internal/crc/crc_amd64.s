@@ -354,7 +354,7 @@ DATA tails<>+48(SB)/8, $0xFFFFFFFF00000000
 DATA tails<>+56(SB)/8, $0xFFFFFFFFFFFFFFFF
 GLOBL tails<>(SB), RODATA, $64
 
-// func fastest() way
+// func fastest() Implementation
 TEXT ·fastest(SB), NOSPLIT, $0-1
 	MOVB $0, ret+0(FP) // tablesOnly
 	XORL AX, AX
@@ -374,7 +374,7 @@ TEXT ·fastest(SB), NOSPLIT, $0-1
 	JZ   done
 	XORL CX, CX
 	XGETBV
-	MOVL AX, DI // what the system keeps
+	MOVL AX, DI // register state saved by the operating system (XCR0)
 	ANDL $0x6, AX // XMM, YMM
 	CMPL AX, $0x6
 	JNE  done
@@ -385,7 +385,7 @@ TEXT ·fastest(SB), NOSPLIT, $0-1
 	JZ   done
 	TESTL $0x400, CX // VPCLMULQDQ
 	JZ   done
-	MOVB $2, ret+0(FP) // pairFolding
+	MOVB $2, ret+0(FP) // folding256
 	ANDL $0xE0, DI // K and ZMM
 	CMPL DI, $0xE0
 	JNE  done
