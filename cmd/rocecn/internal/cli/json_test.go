@@ -37,7 +37,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// An error of the output is the error of the value.
+// Encode returns the error of the writer.
 func TestJSONNotWritten(t *testing.T) {
 	require.ErrorIs(t, NewJSON(fullDisk{}).Encode("a"), syscall.ENOSPC)
 	require.ErrorIs(t, NewJSON(fullDisk{}).Encode("a\u009b"), syscall.ENOSPC)

@@ -172,8 +172,8 @@ func TestKeysOfParts(t *testing.T) {
 	require.ErrorContains(t, part.Decode(new(map1)), "role.proxy.n: ")
 }
 
-// every has a field of each kind. The keys of inner belong to the same object.
-type every struct {
+// allKinds has a field of each kind. The keys of inner belong to the same object.
+type allKinds struct {
 	First string `json:"first"`
 	inner
 	Bool     bool          `json:"bool"`
@@ -211,61 +211,61 @@ func TestEveryKind(t *testing.T) {
 	number := uint16(65535)
 	for _, c := range []struct {
 		text string
-		want every
+		want allKinds
 		err  string
 	}{
 		{text: `"duration": "0s"`},
-		{text: `"duration": "1ns"`, want: every{Duration: 1}},
+		{text: `"duration": "1ns"`, want: allKinds{Duration: 1}},
 		{text: `"duration": "-1ns"`, err: `duration: "-1ns": want 0s or more`},
 		{text: `"duration": "1"`, err: `duration: "1": want a duration, as in "50us"`},
 		{text: `"duration": 1`, err: `duration: want a duration as text, as in "50us"`},
-		{text: `"addr": "192.0.2.1"`, want: every{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}},
+		{text: `"addr": "192.0.2.1"`, want: allKinds{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}},
 		{text: `"addr": "fe80::1%lo"`, err: `addr: "fe80::1%lo": want an address without a zone, not IPv4-mapped`},
 		{text: `"addr": "::ffff:192.0.2.1"`,
 			err: `addr: "::ffff:192.0.2.1": want an address without a zone, not IPv4-mapped`},
 		{text: `"addr": true`, err: "addr: want an address as text"},
-		{text: `"prefix": "192.0.2.1/24"`, want: every{Prefix: netip.MustParsePrefix("192.0.2.0/24")}},
+		{text: `"prefix": "192.0.2.1/24"`, want: allKinds{Prefix: netip.MustParsePrefix("192.0.2.0/24")}},
 		{text: `"prefix": "::ffff:192.0.2.0/120"`,
 			err: `prefix: "::ffff:192.0.2.0/120": want a prefix, as in "2001:db8::/32"`},
 		{text: `"prefix": ["::/0"]`, err: "prefix: a list: want a prefix as text"},
-		{text: `"text": "a"`, want: every{inner: inner{Text: addrText{"a"}}}},
-		{text: `"text": 1.50`, want: every{inner: inner{Text: addrText{"1.50"}}}},
+		{text: `"text": "a"`, want: allKinds{inner: inner{Text: addrText{"a"}}}},
+		{text: `"text": 1.50`, want: allKinds{inner: inner{Text: addrText{"1.50"}}}},
 		{text: `"text": "bad"`, err: "text: invalid argument"},
 		{text: `"text": null`, err: "text: null: want text"},
-		{text: `"bool": true`, want: every{Bool: true}},
+		{text: `"bool": true`, want: allKinds{Bool: true}},
 		{text: `"bool": "true"`, err: `bool: "true": want true or false`},
-		{text: `"first": "x"`, want: every{First: "x"}},
+		{text: `"first": "x"`, want: allKinds{First: "x"}},
 		{text: `"first": {}`, err: "first: an object: want text"},
 		{text: `"u8": 255, "u16": 65535, "u32": 4294967295, "u64": 18446744073709551615`,
-			want: every{inner: inner{U8: 255, U16: 65535, U32: 4294967295, U64: 18446744073709551615}}},
+			want: allKinds{inner: inner{U8: 255, U16: 65535, U32: 4294967295, U64: 18446744073709551615}}},
 		{text: `"u8": 256`, err: "u8: 256: want a whole number from 0 to 255"},
 		{text: `"u16": 65536`, err: "u16: 65536: want a whole number from 0 to 65535"},
 		{text: `"u32": 4294967296`, err: "u32: 4294967296: want a whole number from 0 to 4294967295"},
 		{text: `"u64": 18446744073709551616`,
 			err: "u64: 18446744073709551616: want a whole number from 0 to 18446744073709551615"},
 		{text: `"u64": "1"`, err: `u64: "1": want a number`},
-		{text: `"int": 2147483647`, want: every{inner: inner{Int: 2147483647}}},
+		{text: `"int": 2147483647`, want: allKinds{inner: inner{Int: 2147483647}}},
 		{text: `"int": 2147483648`, err: "int: 2147483648: want a whole number from 0 to 2147483647"},
 		{text: `"int": -1`, err: "int: -1: want a whole number from 0 to 2147483647"},
 		{text: `"int": "1"`, err: `int: "1": want a number`},
-		{text: `"float": 0.25`, want: every{Float: 0.25}},
+		{text: `"float": 0.25`, want: allKinds{Float: 0.25}},
 		{text: `"float": -0.5`, err: "float: -0.5: want a number of 0 or more"},
 		{text: `"float": 1e400`, err: "float: 1e400: want a number of 0 or more"},
 		{text: `"float": "1"`, err: `float: "1": want a number`},
-		{text: `"pair": 3`, want: every{inner: inner{Pair: [2]uint8{3, 3}}}},
-		{text: `"pair": [3, 4]`, want: every{inner: inner{Pair: [2]uint8{3, 4}}}},
+		{text: `"pair": 3`, want: allKinds{inner: inner{Pair: [2]uint8{3, 3}}}},
+		{text: `"pair": [3, 4]`, want: allKinds{inner: inner{Pair: [2]uint8{3, 4}}}},
 		{text: `"pair": [3, 400]`, err: "pair[1]: 400: want a whole number from 0 to 255"},
 		{text: `"pair": 400`, err: "pair: 400: want a whole number from 0 to 255"},
 		{text: `"pair": [3]`, err: "pair: a list of 1: want one value or a list of 2"},
-		{text: `"texts": [65535]`, want: every{inner: inner{Texts: []*uint16{&number}}}},
+		{text: `"texts": [65535]`, want: allKinds{inner: inner{Texts: []*uint16{&number}}}},
 		{text: `"texts": 1`, err: "texts: 1: want a list"},
-		{text: `"last": 65535`, want: every{Last: &number}},
+		{text: `"last": 65535`, want: allKinds{Last: &number}},
 		{text: `"last": 65536`, err: "last: 65536: want a whole number from 0 to 65535"},
 		{text: `"hidden": 1`, err: "hidden: unknown key; known are first, u8, u16, u32, u64, int, pair, text, texts, " +
 			"bool, float, duration, addr, prefix, last"},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			var got every
+			var got allKinds
 			err := wiretest.Must(Read([]byte("{" + c.text + "}")))(t).Decode(&got)
 			if c.err != "" {
 				require.EqualError(t, err, c.err)
@@ -278,8 +278,8 @@ func TestEveryKind(t *testing.T) {
 	}
 	keys := []string{"first", "u8", "u16", "u32", "u64", "int", "pair", "text", "texts", "bool", "float", "duration",
 		"addr", "prefix", "last"}
-	require.Equal(t, keys, Keys(every{}))
-	require.Equal(t, keys, Keys(new(every)))
+	require.Equal(t, keys, Keys(allKinds{}))
+	require.Equal(t, keys, Keys(new(allKinds)))
 }
 
 // An error has the line and the key that are known.

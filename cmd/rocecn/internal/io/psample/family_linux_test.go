@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The number of the multicast group of packets is found by its name, wherever it stands. The attributes are those of
+// The number of the multicast group of packets is found by its name, at any position. The attributes are those of
 // the controller of generic netlink: 1 the number of the family, 7 its groups, of which 1 is the name and 2 the number.
 func TestReadFamily(t *testing.T) {
 	packets := octetsOf(value{2, uint32(5)}, value{1, []byte("packets\x00")})
