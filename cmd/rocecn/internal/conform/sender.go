@@ -121,6 +121,11 @@ type ownFlow struct {
 
 func (n *seen) ownFlow() ownFlow { return ownFlow{n.src, n.dst, n.destQP()} }
 
+// compare orders flows by queue pair, and then by address.
+func (f ownFlow) compare(g ownFlow) int {
+	return cmp.Or(cmp.Compare(f.destQP, g.destQP), f.dst.Compare(g.dst), f.src.Compare(g.src))
+}
+
 // A notice is a notification of the tester about a flow of the device.
 type notice struct {
 	flow
@@ -194,7 +199,7 @@ func (x *trial) steady() (all []ownFlow, rates map[ownFlow]float64, last map[own
 		}
 	}
 	all = slices.SortedFunc(maps.Keys(rates), func(a, b ownFlow) int {
-		return cmp.Or(cmp.Compare(rates[b], rates[a]), cmp.Compare(a.destQP, b.destQP))
+		return cmp.Or(cmp.Compare(rates[b], rates[a]), a.compare(b))
 	})
 	return all, rates, last
 }
@@ -402,9 +407,9 @@ func sparesOthers(make maker) func(x *trial) outcome {
 		x.require(all > 0, inapplicable("the device has one flow"))
 		for range tries {
 			low := x.lowestAfter(others, func() { x.deliver(m) })
-			for other, before := range others {
-				x.rates = append(x.rates, rateRow{x.c.expected, before, low[other]})
-				if low[other] >= slowed*before {
+			for _, other := range slices.SortedFunc(maps.Keys(others), ownFlow.compare) {
+				x.rates = append(x.rates, rateRow{x.c.expected, others[other], low[other]})
+				if low[other] >= slowed*others[other] {
 					delete(others, other)
 				}
 			}
