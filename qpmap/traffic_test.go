@@ -27,10 +27,10 @@ type sent struct {
 	sure   bool   // the capture has it
 }
 
-// newMap returns a map of the configuration, with at most 1,024 pairs. Most of the time of the smaller tests would go
-// into the 43 MB of the default size.
+// newMap returns a map of the configuration, with at most 1,024 pairs unless it has a limit. Most of the time of the
+// smaller tests would go into the 43 MB of the default size.
 func newMap(c qpmap.Config) *qpmap.Map {
-	c.MaxPairs = 1 << 10
+	c.MaxPairs = cmp.Or(c.MaxPairs, 1<<10)
 	return qpmap.New(c)
 }
 

@@ -37,8 +37,8 @@ func TestFirstBranch(t *testing.T) {
 		{wire.EtherIPv6, src, dst, wire.ProtoRouting, []byte{17, 2, 3, 1, 0, 0, 0, 0, 23: 3}},
 	} {
 		ether := c.ether
-		for _, op := range []bth.Opcode{bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCAcknowledge, bth.UDSendOnly, bth.CNP,
-			0x9F} {
+		for opIndex, op := range []bth.Opcode{bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCAcknowledge, bth.UDSendOnly,
+			bth.CNP, 0x9F} {
 			for _, payload := range []int{0, 1, 2, 3, 16} {
 				p := Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 7}}, Payload: make([]byte, payload)}
 				if p.hasPad() {
@@ -72,7 +72,7 @@ func TestFirstBranch(t *testing.T) {
 				}
 				for at := 12; at < min(14+40+len(c.ext)+8+2, len(frame)); at++ {
 					for i, change := range []byte{0x10, 1, 0x20, 0x80, 0xEF, 0xF0, 0xFF} {
-						if (at+i+int(op)+payload)%7 >= share {
+						if (at+i+opIndex+payload)%7 >= share {
 							continue
 						}
 						changed := append(bytes.Clone(frame), 0, 0)
