@@ -2,7 +2,6 @@ package flows
 
 import (
 	"fmt"
-	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +17,7 @@ import (
 
 // TestMain collects garbage rarely, as the tests make thousands of tables and captures.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
+	wiretest.CollectRarely(400)
 	m.Run()
 }
 

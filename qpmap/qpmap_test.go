@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
-	"runtime/debug"
-	"strconv"
 	"testing"
 	"time"
 
@@ -23,13 +21,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// TestMain collects garbage rarely, as the tests make tens of thousands of maps, but before the maps exceed the address
-// space of a 32-bit system.
+// TestMain collects garbage rarely, as the tests make tens of thousands of maps.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(800)
-	if strconv.IntSize == 32 {
-		debug.SetMemoryLimit(1 << 30)
-	}
+	wiretest.CollectRarely(800)
 	m.Run()
 }
 

@@ -2,6 +2,8 @@ package wiretest
 
 import (
 	"os"
+	"runtime/debug"
+	"strconv"
 	"testing"
 )
 
@@ -31,5 +33,18 @@ func Once(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("has been, in the whole run")
+	}
+}
+
+// CollectRarely lets the heap grow by percent of the memory in use before garbage is collected, unless GOGC is set in
+// the environment. It is for a TestMain of tests that make much garbage. The limit keeps it within the address space of
+// a 32-bit system.
+func CollectRarely(percent int) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(percent)
+	if strconv.IntSize == 32 {
+		debug.SetMemoryLimit(1 << 30)
 	}
 }

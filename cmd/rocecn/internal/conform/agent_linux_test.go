@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ const isAgent = "ROCECN_TEST_AGENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isAgent) == "" {
-		debug.SetGCPercent(800) // nearly all memory is garbage: frames
+		wiretest.CollectRarely(800) // nearly all memory is garbage: frames
 		os.Exit(m.Run())
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)

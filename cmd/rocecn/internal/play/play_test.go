@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,7 +32,7 @@ import (
 
 // TestMain collects garbage rarely, as the tests read and answer many captures.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
+	wiretest.CollectRarely(400)
 	m.Run()
 }
 
