@@ -105,11 +105,16 @@ func do(t *testing.T, ctx context.Context, statements string) {
 	read[chromedp.Void](t, ctx, "void (() => {"+statements+"})()")
 }
 
-func openHandmade(t *testing.T, ctx context.Context, file string) *console {
+// openHandmade opens a page, which must have no complaints when the test ends.
+func openHandmade(t *testing.T, ctx context.Context, file string) {
 	t.Helper()
 	c := open(t, ctx, file)
+	t.Cleanup(func() {
+		c.Lock()
+		defer c.Unlock()
+		require.Empty(t, c.complaints)
+	})
 	read[chromedp.Void](t, ctx, helpers)
-	return c
 }
 
 // A handmadeTest examines the page of five flows, which is opened for it.
@@ -125,9 +130,8 @@ func runHandmade(t *testing.T, tests ...handmadeTest) {
 	five := handmade(t)(fiveFlows)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := openHandmade(t, ctx, five)
+			openHandmade(t, ctx, five)
 			test.run(t, ctx)
-			require.Empty(t, c.complaints)
 		})
 	}
 }
@@ -744,7 +748,7 @@ func TestHandmadePages(t *testing.T) {
 	for i := range 250 {
 		rows = append(rows, fmt.Sprintf(`[0, %d, 0, 1000, "n", %d]`, 1+i%2, i))
 	}
-	c := openHandmade(t, ctx, write(`{"start": "", "span": 1000,
+	openHandmade(t, ctx, write(`{"start": "", "span": 1000,
 		"columns": [{"name": "N", "help": "", "kind": "count"}],
 		"addresses": ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "rows": [`+strings.Join(rows, ",")+`]}`))
 	for _, test := range []struct{ act, want string }{
@@ -771,7 +775,6 @@ func TestHandmadePages(t *testing.T) {
 				(more.hidden ? "all" : more.textContent) + ", " + texts("tr.group button").join(", ");
 		})()`, test.act)), test.act)
 	}
-	require.Empty(t, c.complaints)
 }
 
 // The page first has groups if flows share a receiver, and the charts of the first flow if there is room.
@@ -792,7 +795,7 @@ func TestHandmadeFirstView(t *testing.T) {
 
 	// Without totals, pauses and charts, and shorter than a microsecond.
 	bare := regexp.MustCompile(`(?s),\n"totals.*$`).ReplaceAllString(one, "}")
-	c := openHandmade(t, ctx, write(strings.Replace(bare, `"span": 8000000`, `"span": 0`, 1)))
+	openHandmade(t, ctx, write(strings.Replace(bare, `"span": 8000000`, `"span": 0`, 1)))
 	require.Empty(t, read[[]string](t, ctx, `texts("#totals .lane")`))
 	require.Empty(t, read[[]string](t, ctx, `shapes(overview)`))
 	require.Equal(t, "all of 1µs", read[string](t, ctx, "range.textContent"))
@@ -800,7 +803,6 @@ func TestHandmadeFirstView(t *testing.T) {
 	require.Equal(t, "0 1000 ", read[string](t, ctx, "now()"))
 	require.Equal(t, "Only 0 flows have charts: rocecn flows -sort and -address choose which.",
 		read[string](t, ctx, "detail(0).textContent"))
-	require.Empty(t, c.complaints)
 
 	openHandmade(t, ctx, write(strings.Replace(bare, `"span": 8000000`, `"span": 1000000`, 1)))
 	do(t, ctx, "look(5e5)")
