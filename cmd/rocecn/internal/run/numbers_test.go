@@ -140,9 +140,9 @@ func numberedAgent(t *testing.T) (*server, *bytes.Buffer) {
 	s.kernels = []*kernelRole{{name: "sender", program: new(numberedProgram), closedCounts: new(kernelCounts),
 		numbers: []int{0, 3, 4}, config: kernelConfig{ports: ports}}}
 	s.file.visitTables(func(_ string, s *bmpSource) {
-		for i, router := range []string{"2001:db8::a", "2001:db8::b"} {
+		for i, router := range []string{"2001:db8::a", "2001:db8::b", "2001:db8::c"} {
 			session := wiretest.Must(s.table.Open(netip.MustParseAddr(router), at.Add(-time.Minute)))(t)
-			file := filepath.Join("..", "bmp", "testdata", []string{"frr.bmp", "gobgp.bmp"}[i])
+			file := filepath.Join("..", "bmp", "testdata", []string{"frr.bmp", "gobgp.bmp", "frr.bmp"}[i])
 			stream := bytes.NewReader(wiretest.Must(os.ReadFile(file))(t))
 			for r := bufio.NewReader(stream); ; {
 				m, err := bmp.ReadMessage(r, nil)
@@ -154,7 +154,7 @@ func numberedAgent(t *testing.T) (*server, *bytes.Buffer) {
 					require.ErrorIs(t, err, bmp.ErrTerminated)
 				}
 			}
-			if i == 1 {
+			if i > 0 {
 				session.Close(at)
 			}
 		}
@@ -165,8 +165,9 @@ func numberedAgent(t *testing.T) (*server, *bytes.Buffer) {
 var update = flag.Bool("update", false, "write testdata/numbers.txt again")
 
 // Each number of the agent is in the metrics, the status and the log under its own name. The numbers follow each other
-// in the order in which numberedAgent sets them, except those of routing, which come from messages of routers. Latencies,
-// losses of sources in the kernel, rejections of routing and the installed rules of borders stay 0.
+// in the order in which numberedAgent sets them, except those of routing, which come from messages of routers: two
+// peers, prefixes and proxies of a router. Latencies, losses of sources in the kernel, rejections of routing and the
+// installed rules of borders stay 0.
 func TestEveryNumber(t *testing.T) {
 	s, output := numberedAgent(t)
 	s.logStatus()
