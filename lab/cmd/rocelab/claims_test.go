@@ -484,7 +484,8 @@ func TestWrongClaims(t *testing.T) {
 // The small size agrees with the full one, in the cases that are the same network at both: of the figures that are
 // steady at the small size, at most 5 % differ from the full size by more than 2 %, with intervals that do not overlap;
 // and no difference between variants has another sign where it is significant in both, unless nothing shows that the
-// small figure is steady. No full run recorded halves: a full figure is compared unless it is known not to be steady.
+// small figure is steady. A full figure is compared unless it is known not to be steady, also if its run recorded no
+// halves.
 func TestQuickAgainstFull(t *testing.T) {
 	quick := results(t, "../../docs/results/quick.json", "quick")
 	full := results(t, "../../docs/results/full.json", "full")
