@@ -699,20 +699,18 @@ func testCursor(t *testing.T, ctx context.Context) {
 			document.documentElement.classList.contains("pointing")].join("; ")`)
 	}
 	require.Equal(t, "; 0; no cursor; -1; false", state())
-	do(t, ctx, "show(2e6, 4e6); point(2500000.4)")
-	require.Equal(t, "+2.5ms; 2500000; +2.5ms; 0.25; true", state())
-	do(t, ctx, "point(2e6)")
-	require.Equal(t, "+2ms; 2000000; +2ms; 0; true", state())
-	do(t, ctx, "point(4e6)")
-	require.Equal(t, "+4ms; 4000000; +4ms; 1; true", state())
-	do(t, ctx, "point(6e6)")
-	require.Equal(t, "+6ms; 6000000; +6ms; 2; false", state())
-	do(t, ctx, "showAll()")
-	require.Equal(t, "+6ms; 6000000; +6ms; 0.75; true", state())
-	do(t, ctx, "point(0)")
-	require.Equal(t, "0; 0; 0; 0; true", state())
-	do(t, ctx, "point(null)")
-	require.Equal(t, "; 0; no cursor; -1; false", state())
+	for _, c := range []struct{ script, want string }{
+		{"show(2e6, 4e6); point(2500000.4)", "+2.5ms; 2500000; +2.5ms; 0.25; true"},
+		{"point(2e6)", "+2ms; 2000000; +2ms; 0; true"},
+		{"point(4e6)", "+4ms; 4000000; +4ms; 1; true"},
+		{"point(6e6)", "+6ms; 6000000; +6ms; 2; false"},
+		{"showAll()", "+6ms; 6000000; +6ms; 0.75; true"},
+		{"point(0)", "0; 0; 0; 0; true"},
+		{"point(null)", "; 0; no cursor; -1; false"},
+	} {
+		do(t, ctx, c.script)
+		require.Equal(t, c.want, state(), c.script)
+	}
 
 	// The lanes of a flow show their values at the cursor as well, also if they are opened later.
 	at := func(number int, time string) []string {
