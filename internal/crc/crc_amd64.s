@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // The CRC by carry-less multiplication: Gopal et al., "Fast CRC Computation
@@ -72,7 +73,7 @@ GLOBL reduce<>(SB), RODATA, $32
 
 // func long(r uint32, b []byte, m *mask) uint32
 TEXT ·long(SB), NOSPLIT, $0-44
-	CMPB ·Use(SB), $3 // wideFolding
+	CMPB ·Use(SB), $const_wideFolding
 	JEQ  wide
 	JMP  ·foldLong(SB)
 
@@ -277,7 +278,7 @@ TEXT ·foldLong(SB), NOSPLIT, $0-44
 	ADDQ  $64, SI
 	SUBQ  $128, BX
 	JLT   lanes
-	CMPB  ·Use(SB), $1 // folding
+	CMPB  ·Use(SB), $const_folding
 	JNE   pairs
 	MOVOU (16*16)(R8), X8 // 16 words
 
@@ -356,7 +357,7 @@ GLOBL tails<>(SB), RODATA, $64
 
 // func fastest() Implementation
 TEXT ·fastest(SB), NOSPLIT, $0-1
-	MOVB $0, ret+0(FP) // tablesOnly
+	MOVB $const_tablesOnly, ret+0(FP)
 	XORL AX, AX
 	CPUID
 	MOVL AX, SI // the highest leaf
@@ -367,7 +368,7 @@ TEXT ·fastest(SB), NOSPLIT, $0-1
 	ANDL $0x00080002, CX // SSE4.1, PCLMULQDQ
 	CMPL CX, $0x00080002
 	JNE  done
-	MOVB $1, ret+0(FP) // folding
+	MOVB $const_folding, ret+0(FP)
 	CMPL SI, $7
 	JLT  done
 	TESTL $0x08000000, DI // OSXSAVE
@@ -385,7 +386,7 @@ TEXT ·fastest(SB), NOSPLIT, $0-1
 	JZ   done
 	TESTL $0x400, CX // VPCLMULQDQ
 	JZ   done
-	MOVB $2, ret+0(FP) // folding256
+	MOVB $const_folding256, ret+0(FP)
 	ANDL $0xE0, DI // K and ZMM
 	CMPL DI, $0xE0
 	JNE  done
@@ -394,7 +395,7 @@ TEXT ·fastest(SB), NOSPLIT, $0-1
 	JNE  done
 	TESTL $0x40, CX // AVX512_VBMI2
 	JZ   done
-	MOVB $3, ret+0(FP) // wideFolding
+	MOVB $const_wideFolding, ret+0(FP)
 
 done:
 	RET
