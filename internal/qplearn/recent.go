@@ -168,11 +168,11 @@ func (r *recent) add(
 	}
 }
 
-// grow doubles the number of sets, and reports whether it did: if there is room for that, and at least a quarter of the
+// grow doubles the number of sets, and reports whether it did: if there is room for that, and at least an eighth of the
 // entries is used or they are few: with few of them chance decides whether two sets are full.
 func (r *recent) grow() bool {
 	old := r.sets.All
-	if ways*len(old) >= r.most || ways*len(old) > max(4*r.used, minEntries) {
+	if ways*len(old) >= r.most || ways*len(old) > max(8*r.used, minEntries) {
 		return false
 	}
 	r.sets = flowtable.NewSets[requests](2 * ways * len(old))

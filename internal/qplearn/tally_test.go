@@ -245,6 +245,22 @@ func TestRecentGrowsFromOneSet(t *testing.T) {
 	require.Equal(t, []any{2, true}, []any{n, all})
 }
 
+// With these seeds two sets are full although less than a quarter of all entries is used.
+func TestRecentGrowsEarly(t *testing.T) {
+	for _, seed := range []uint64{790, 918, 935, 1109} {
+		const flows = 20_000
+		r := newRecent(1<<24, seed, true)
+		for i := range uint32(flows) {
+			r.add(r.hash(&key{Domain: i + 1}, bth.TransportRC, 0), i, 0, 0, time.Second, 0)
+		}
+		for i := range uint32(flows) {
+			users, n, all := r.users(&key{Domain: i + 1}, 0, bth.TransportRC, 0, 0, time.Second)
+			require.Equal(t, []any{[ways]uint32{i}, 1, true}, []any{users, n, all}, "seed %d", seed)
+		}
+		require.LessOrEqual(t, ways*len(r.sets.All), 8*flows)
+	}
+}
+
 // It is never taken for known which flow used a PSN if more flows did than are remembered, also with many such PSNs.
 func TestManyFlowsOfPSNs(t *testing.T) {
 	const hosts, flows = 500, 12
