@@ -95,3 +95,23 @@ func TestMoreConnectionsThanOpen(t *testing.T) {
 		})
 	}
 }
+
+// A packet for which the full table of open flows has no room counts once, although an answer needs room for both
+// directions of its connection.
+func TestPacketWithoutRoomCountsOnce(t *testing.T) {
+	for _, ports := range []bool{false, true} {
+		t.Run(fmt.Sprint(ports), func(t *testing.T) {
+			m, c := qpmap.New(qpmap.Config{MaxOpen: 2, Ports: ports}), live()
+			observe(m, start, c.request(0), c.ack(0)) // one vote: both directions stay open
+			require.Equal(t, qpmap.Stats{Open: 2}, m.Stats())
+			second := *c
+			second.a, second.b, second.psnA = 0x22, 0x32, 0x400000
+			observe(m, start, second.request(0))
+			require.Equal(t, qpmap.Stats{Open: 2, Unlearned: 1}, m.Stats())
+			observe(m, start, second.ack(0))
+			require.Equal(t, qpmap.Stats{Open: 2, Unlearned: 2}, m.Stats())
+			observe(m, start, c.request(1), c.ack(1), c.request(2), c.ack(2))
+			require.Equal(t, qpmap.Stats{Pairs: 2, Votes: 2, Unlearned: 2}, m.Stats())
+		})
+	}
+}

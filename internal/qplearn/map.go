@@ -34,6 +34,7 @@ type Map struct {
 	accepted     uint32 // id of the pending exchange that the last Learn completed, 0 for none
 	ended        key    // of a pair that the last Learn ended, if hasEnded
 	hasEnded     bool
+	unlearned    bool // the last Learn is counted in Stats.Unlearned
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
@@ -60,7 +61,7 @@ func New(cfg Config) *Map {
 // which [Map.Learned] yields. It does not allocate unless Config.Grow, and does not keep o.
 func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 	m.clock.seen(now)
-	m.learnedCount, m.users, m.accepted, m.hasEnded = 0, [ways]uint32{}, 0, false
+	m.learnedCount, m.users, m.accepted, m.hasEnded, m.unlearned = 0, [ways]uint32{}, 0, false, false
 	op := o.Opcode
 	if !op.IsKnown() || op == bth.CNP || o.Rejected {
 		return 0

@@ -45,7 +45,7 @@ func (m *Map) openHashed(k *key, hash uint64) *open {
 	switch {
 	case f == nil:
 		if m.open.Full() && !m.evictOpen(k) {
-			m.stats.Unlearned++
+			m.countUnlearned()
 			return nil
 		}
 		id = m.open.Add(k, hash, noVotes)
@@ -84,11 +84,19 @@ func (m *Map) evictOpen(k *key) bool {
 			if id = m.open.Pick(n / waits); n%waits != 0 || m.open.compare(id, k) < 0 {
 				return false
 			}
-			m.stats.Unlearned++
+			m.countUnlearned()
 		}
 	}
 	m.open.Remove(id)
 	return true
+}
+
+// countUnlearned counts the packet that is learned from, once however many flows it needs room for.
+func (m *Map) countUnlearned() {
+	if !m.unlearned {
+		m.unlearned = true
+		m.stats.Unlearned++
+	}
 }
 
 // waits is the average number of packets after which a random one of a full table of flows with votes
