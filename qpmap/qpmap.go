@@ -128,7 +128,7 @@ type (
 	//	Pairs, Pending, Open  current entries: pairs, CM exchanges, flows without a pair
 	//	CM, Votes, UD, Ports  pairs learned, by basis
 	//	Ended                 pairs ended by CM
-	//	NewLives              pairs replaced by a new connection of their queue pairs
+	//	NewLifetimes          pairs replaced by a new connection of their queue pairs
 	//	Expired, Evicted      pairs forgotten after Config.Idle, and evicted from a full table
 	//	Full                  pairs not learned because the table was full
 	//	Unlearned             packets that taught nothing, or evicted a flow with votes, because MaxOpen was reached
