@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -122,8 +123,8 @@ func TestMirrored(t *testing.T) {
 		tunnel Tunnel
 		want   bool
 	}{
-		{ERSPAN1, true}, {ERSPAN2, true}, {ERSPAN3, true}, {GRE, false}, {VXLAN, false}, {Geneve, false}, {MPLS, false},
-		{SRv6, false},
+		{ERSPAN1, true}, {ERSPAN2, true}, {ERSPAN3, true}, {GRE8949, true}, {GRE, false}, {VXLAN, false},
+		{Geneve, false}, {MPLS, false}, {SRv6, false}, {VXLANGPE, false}, {GTPU, false}, {GUE, false}, {FOU, false},
 	} {
 		t.Run(fmt.Sprint(c.tunnel), func(t *testing.T) {
 			var all Tunnels
@@ -131,6 +132,13 @@ func TestMirrored(t *testing.T) {
 			require.NoError(t, all.add(VXLAN))
 			require.NoError(t, all.add(c.tunnel))
 			require.Equal(t, c.want, all.mirrored(), c.tunnel)
+		})
+	}
+	for _, c := range flows {
+		t.Run(c.name, func(t *testing.T) {
+			v := walked(wiretest.Hex(t, c.link+c.tunnel+c.flow), DecodeOptions{}).Inner()
+			want := strings.Contains(c.tunnels, "erspan") || strings.Contains(c.tunnels, "8949")
+			require.Equal(t, want, v.Mirrored())
 		})
 	}
 }

@@ -147,6 +147,9 @@ func TestTruncatedMirror(t *testing.T) {
 				require.True(t, below.Truncated)
 				require.Equal(t, whole[:48], below.IP)
 				require.Equal(t, whole[28:48], below.Data)
+				var datagram Datagram
+				require.NoError(t, frame.Inner().Datagram(&datagram, Port))
+				require.Equal(t, below.Datagram, datagram)
 				require.NoError(t, f.Decode(b, DecodeOptions{Link: LinkIP}))
 				require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
 			})
