@@ -1,0 +1,55 @@
+package qplearn
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// An Observation has nothing of the packet that it was set from before: no payload, no wrong ICRC, and no message of
+// connection management.
+func TestObservationOfTheNextPacket(t *testing.T) {
+	var packets []rocev2.Packet
+	add := func(octets []byte) {
+		var p rocev2.Packet
+		if p.DecodeEthernet(octets) == nil {
+			packets = append(packets, p)
+		}
+	}
+	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-perf4.pcap"} {
+		all := wiretest.Capture(t, name)
+		for _, captured := range all[:min(60, len(all))] {
+			add(captured.Data)
+			wrong := bytes.Clone(captured.Data)
+			wrong[len(wrong)-1] ^= 1 // the ICRC
+			add(wrong)
+		}
+	}
+	fresh := make([]Observation, len(packets))
+	rejected, attributes, payloads := map[bool]int{}, map[cm.Attribute]int{}, map[bool]int{}
+	for i := range packets {
+		require.True(t, fresh[i].Set(&packets[i], 7))
+		rejected[fresh[i].Rejected]++
+		attributes[fresh[i].CM.Attribute]++
+		payloads[fresh[i].Payload > 0]++
+	}
+	require.Len(t, rejected, 2)
+	require.Len(t, payloads, 2)
+	for _, a := range []cm.Attribute{0, cm.AttributeREQ, cm.AttributeREP, cm.AttributeDREQ, cm.AttributeDREP} {
+		require.Contains(t, attributes, a)
+	}
+	for i := range packets {
+		for j := range packets {
+			o := fresh[i]
+			o.Set(&packets[j], 7)
+			if o != fresh[j] {
+				t.Fatalf("after %+v: %+v, not %+v", fresh[i], o, fresh[j])
+			}
+		}
+	}
+}
