@@ -194,6 +194,38 @@ func TestFloodedTable(t *testing.T) {
 	}
 }
 
+// A flow of a domain with fewer flows evicts the one without a packet for the longest time, not the one that came first.
+func TestLongestIdleFlowIsEvicted(t *testing.T) {
+	for _, learn := range []bool{false, true} {
+		t.Run(fmt.Sprint(learn), func(t *testing.T) {
+			pe := newPE(t, func(cfg *Config) { cfg.LearnLabels, cfg.MaxFlows = learn, 8 })
+			send := func(qp, domain uint32, ms int) {
+				at := start.Add(time.Duration(ms) * time.Millisecond)
+				if k := to(flow6, qp); learn {
+					b := wiretest.Must(tunnel.Append(nil, octets(t, k, 1), qp))(t)
+					frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+					pe.learnOnly(&frame, domain, at)
+				} else {
+					pe.give(packetOf(k), domain, at)
+				}
+			}
+			for qp := range uint32(8) {
+				send(1+qp, 1, int(qp))
+			}
+			send(1, 1, 8)
+			send(3, 1, 9)
+			for qp := range uint32(3) {
+				send(11+qp, 2, 10+int(qp))
+			}
+			var left []uint32
+			for f := range pe.Flows(start.Add(13 * time.Millisecond)) {
+				left = append(left, f.DestQP)
+			}
+			require.ElementsMatch(t, []uint32{1, 3, 6, 7, 8, 11, 12, 13}, left, "2, 4 and 5 are gone")
+		})
+	}
+}
+
 // A PE that is switched off keeps its flows, and gives the same answers when it is on again.
 func TestOffKeepsFlows(t *testing.T) {
 	for _, learn := range []bool{false, true} {
