@@ -587,6 +587,65 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// With Event.Observe no role answers, accepts, marks, forwards or drops a frame, although each does so without it.
+func TestObservedFramesAreOnlyLearned(t *testing.T) {
+	senders := acl.NewMap(acl.Entry[proxy.Answer]{Prefix: anySource, Value: proxy.AnswerCNP},
+		acl.Entry[proxy.Answer]{Prefix: anybody4, Value: proxy.AnswerCNP})
+	methods := acl.NewMap(acl.Entry[congested.Method]{Prefix: anySource, Value: congested.MethodFastCNP})
+	for _, c := range []struct {
+		name string
+		made func() node.Role
+		want []node.Action // without Observe
+	}{
+		{"border", func() node.Role {
+			return wiretest.Must(border.New(border.Config{Enabled: true}))(t)
+		}, []node.Action{node.ActionPassed, node.ActionDropped}},
+		{"congested", func() node.Role {
+			return wiretest.Must(congested.New(congested.Config{Enabled: true, Self6: switch6, Methods: methods}))(t)
+		}, []node.Action{node.ActionSent}},
+		{"ingress", func() node.Role {
+			return wiretest.Must(ingress.New(ingress.Config{Enabled: true, WAN: pe, Self4: switch4, Self6: proxy6,
+				Accept: all, QPs: connected{}, Tunnel: &encap.IPInIPv6{Src: pe, Dst: egress}}))(t)
+		}, []node.Action{node.ActionSent, node.ActionForwarded}},
+		{"pause", func() node.Role {
+			return wiretest.Must(pause.New(pause.Config{Enabled: true, Self4: sender4, Self6: sender6, Accept: all}))(t)
+		}, []node.Action{node.ActionAccepted}},
+		{"proxy", func() node.Role {
+			return wiretest.Must(proxy.New(proxy.Config{Enabled: true, Self4: proxy4, Self6: proxy6, Accept: all,
+				QPs: connected{}, Senders: senders}))(t)
+		}, []node.Action{node.ActionSent}},
+		{"receiver", func() node.Role {
+			return wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self4: receiver4, Self6: receiver6,
+				QPs: connected{}}))(t)
+		}, []node.Action{node.ActionSent}},
+		{"sender", func() node.Role {
+			return wiretest.Must(sender.New(sender.Config{Enabled: true, Self4: sender4, Self6: sender6, Accept: all,
+				QPs: connected{}}))(t)
+		}, []node.Action{node.ActionAccepted}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			observing, deciding := c.made(), c.made()
+			var f rocev2.Frame
+			actions := map[node.Action]bool{}
+			for _, octets := range traffic(t) {
+				for level := range uint8(2) {
+					f.Decode(octets, rocev2.DecodeOptions{})
+					e := node.Event{Level: level, Now: time.Unix(1795254649, 0)}
+					_, d := deciding.Receive(nil, &f, e)
+					actions[d.Action] = true
+					e.Observe = true
+					out, d := observing.Receive([]byte{9}, &f, e)
+					require.Equal(t, []byte{9}, out)
+					require.Equal(t, node.NoAction, d.Action, "%v, %x", d.Reason, octets)
+				}
+			}
+			for _, a := range c.want {
+				require.True(t, actions[a], a)
+			}
+		})
+	}
+}
+
 // toOwn makes an address of a role the destination of a frame.
 func toOwn(frame []byte) {
 	switch {
