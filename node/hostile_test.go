@@ -587,16 +587,19 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// With Event.Observe no role answers, accepts, marks, forwards or drops a frame, although each does so without it.
-func TestObservedFramesAreOnlyLearned(t *testing.T) {
+// A worker is a role that acts on frames of traffic, with these actions.
+type worker struct {
+	name    string
+	newRole func() node.Role
+	actions []node.Action
+}
+
+// workers returns all roles, with the same queue pairs.
+func workers(t *testing.T, qps node.Pairs) []worker {
 	senders := acl.NewMap(acl.Entry[proxy.Answer]{Prefix: anySource, Value: proxy.AnswerCNP},
 		acl.Entry[proxy.Answer]{Prefix: anybody4, Value: proxy.AnswerCNP})
 	methods := acl.NewMap(acl.Entry[congested.Method]{Prefix: anySource, Value: congested.MethodFastCNP})
-	for _, c := range []struct {
-		name string
-		made func() node.Role
-		want []node.Action // without Observe
-	}{
+	return []worker{
 		{"border", func() node.Role {
 			return wiretest.Must(border.New(border.Config{Enabled: true}))(t)
 		}, []node.Action{node.ActionPassed, node.ActionDropped}},
@@ -605,26 +608,31 @@ func TestObservedFramesAreOnlyLearned(t *testing.T) {
 		}, []node.Action{node.ActionSent}},
 		{"ingress", func() node.Role {
 			return wiretest.Must(ingress.New(ingress.Config{Enabled: true, WAN: pe, Self4: switch4, Self6: proxy6,
-				Accept: all, QPs: connected{}, Tunnel: &encap.IPInIPv6{Src: pe, Dst: egress}}))(t)
+				Accept: all, QPs: qps, Tunnel: &encap.IPInIPv6{Src: pe, Dst: egress}}))(t)
 		}, []node.Action{node.ActionSent, node.ActionForwarded}},
 		{"pause", func() node.Role {
 			return wiretest.Must(pause.New(pause.Config{Enabled: true, Self4: sender4, Self6: sender6, Accept: all}))(t)
 		}, []node.Action{node.ActionAccepted}},
 		{"proxy", func() node.Role {
 			return wiretest.Must(proxy.New(proxy.Config{Enabled: true, Self4: proxy4, Self6: proxy6, Accept: all,
-				QPs: connected{}, Senders: senders}))(t)
+				QPs: qps, Senders: senders}))(t)
 		}, []node.Action{node.ActionSent}},
 		{"receiver", func() node.Role {
 			return wiretest.Must(receiver.New(receiver.Config{Enabled: true, Self4: receiver4, Self6: receiver6,
-				QPs: connected{}}))(t)
+				QPs: qps}))(t)
 		}, []node.Action{node.ActionSent}},
 		{"sender", func() node.Role {
 			return wiretest.Must(sender.New(sender.Config{Enabled: true, Self4: sender4, Self6: sender6, Accept: all,
-				QPs: connected{}}))(t)
+				QPs: qps}))(t)
 		}, []node.Action{node.ActionAccepted}},
-	} {
+	}
+}
+
+// With Event.Observe no role answers, accepts, marks, forwards or drops a frame, although each does so without it.
+func TestObservedFramesAreOnlyLearned(t *testing.T) {
+	for _, c := range workers(t, connected{}) {
 		t.Run(c.name, func(t *testing.T) {
-			observing, deciding := c.made(), c.made()
+			observing, deciding := c.newRole(), c.newRole()
 			var f rocev2.Frame
 			actions := map[node.Action]bool{}
 			for _, octets := range traffic(t) {
@@ -639,9 +647,66 @@ func TestObservedFramesAreOnlyLearned(t *testing.T) {
 					require.Equal(t, node.NoAction, d.Action, "%v, %x", d.Reason, octets)
 				}
 			}
-			for _, a := range c.want {
+			for _, a := range c.actions {
 				require.True(t, actions[a], a)
 			}
+		})
+	}
+}
+
+// countingPairs are connected pairs that count the packets that they observe.
+type countingPairs struct {
+	connected
+	observed *int
+}
+
+func (c countingPairs) Observe(*rocev2.Packet, uint32, time.Time) int { *c.observed++; return 0 }
+
+func (countingPairs) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
+	return maps.All(map[qpmap.Key]qpmap.Pair{})
+}
+
+// A frame that cannot be decoded has no effect of the frame before it: it is not answered, accepted or learned from.
+func TestUndecodableFrameAfterAnother(t *testing.T) {
+	observed := 0
+	for _, c := range workers(t, countingPairs{observed: &observed}) {
+		if c.name == "border" { // it passes and drops broken frames as well
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			role := c.newRole()
+			var f rocev2.Frame
+			for _, octets := range traffic(t) {
+				f.Decode(octets, rocev2.DecodeOptions{})
+				ip := octets[bytes.Index(octets, f.Inner().IP()):]
+				next, udp := &ip[6], 40
+				if ip[0]>>4 == 4 {
+					next, udp = &ip[9], 20
+				}
+				damages := []func(){func() { *next = 6 }} // TCP
+				if *next == 17 {
+					damages = append(damages, func() { ip[udp+4], ip[udp+5] = 0, 9 }) // the UDP length
+				}
+				for level := range uint8(2) {
+					e := node.Event{Level: level, Now: time.Unix(1795254649, 0)}
+					for _, damage := range damages {
+						f.Decode(octets, rocev2.DecodeOptions{})
+						role.Receive(nil, &f, e)
+						was, before := bytes.Clone(ip), observed
+						damage()
+						f.Decode(octets, rocev2.DecodeOptions{})
+						_, d := role.Receive(nil, &f, e)
+						require.NotContains(t, []node.Action{node.ActionSent, node.ActionAccepted, node.ActionMarked,
+							node.ActionLearned}, d.Action, "%x", octets)
+						require.Equal(t, before, observed)
+						copy(ip, was)
+					}
+				}
+			}
+			if c.name != "pause" && c.name != "congested" {
+				require.NotZero(t, observed)
+			}
+			observed = 0
 		})
 	}
 }

@@ -194,7 +194,7 @@ func TestFloodedTable(t *testing.T) {
 	}
 }
 
-// A flow of a domain with fewer flows evicts the one without a packet for the longest time, not the one that came first.
+// A flow of a domain with fewer flows evicts the one without a packet for the longest time, not the oldest one.
 func TestLongestIdleFlowIsEvicted(t *testing.T) {
 	for _, learn := range []bool{false, true} {
 		t.Run(fmt.Sprint(learn), func(t *testing.T) {
