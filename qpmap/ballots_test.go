@@ -91,6 +91,8 @@ func TestRequestSentTwice(t *testing.T) {
 	m := newMap(qpmap.Config{})
 	observe(m, start, c.request(0), c.request(0), c.request(1), c.ack(0))
 	require.Equal(t, []uint32{c.b}, slices.Collect(m.QPs().Asked()))
+	observe(m, start, c.request(2))
+	require.Empty(t, slices.Collect(m.QPs().Asked()), "the last packet is no answer")
 }
 
 // In a flood a single answer does not displace a connection that was answered and is

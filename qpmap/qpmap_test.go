@@ -409,6 +409,14 @@ func TestIdle(t *testing.T) {
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
 	require.Equal(t, 2, m.Expire(start.Add(10*time.Minute+1)))
 	require.Equal(t, qpmap.Stats{CM: 2, Expired: 2}, m.Stats())
+
+	m = newMap(qpmap.Config{}) // a pair needs three votes
+	later := start.Add(10*time.Minute + 1)
+	observe(m, start, c.request(0), c.ack(0), c.request(1), c.ack(1))
+	observe(m, later, c.request(2), c.ack(2), c.request(3), c.ack(3))
+	require.Zero(t, m.Stats().Votes, "two votes, and two that were forgotten")
+	observe(m, later, c.request(4), c.ack(4))
+	require.EqualValues(t, 2, m.Stats().Votes)
 }
 
 // Time that jumps back, however far, neither ends a pair nor keeps one for ever.

@@ -45,9 +45,11 @@ func TestObservationOfTheNextPacket(t *testing.T) {
 	}
 	for i := range packets {
 		for j := range packets {
-			o := fresh[i]
+			o, x, want := fresh[i], fresh[i].CM, Exchange{}
 			o.Set(&packets[j], 7)
-			if o != fresh[j] {
+			x.Set(&packets[j])
+			want.Set(&packets[j])
+			if o != fresh[j] || x != want {
 				t.Fatalf("after %+v: %+v, not %+v", fresh[i], o, fresh[j])
 			}
 		}
