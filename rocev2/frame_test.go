@@ -241,6 +241,10 @@ func TestFrameICMPv6(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, wiretest.Hex(t, `80006e4b00010001`), message)
 	require.Nil(t, f.MayAnswer())
+	f.Decode(wiretest.Hex(t, macs+`86dd`+echo+`eeeeeeee`), DecodeOptions{}) // with Ethernet padding
+	message, ok = f.ICMPv6()
+	require.True(t, ok)
+	require.Equal(t, wiretest.Hex(t, `80006e4b00010001`), message)
 	f.Decode(wiretest.Hex(t, macs+`0800`+cnp4), DecodeOptions{})
 	_, ok = f.ICMPv6()
 	require.False(t, ok)

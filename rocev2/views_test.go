@@ -207,6 +207,28 @@ func TestViewsOfMirror(t *testing.T) {
 	require.Equal(t, arp[14:], f.Outer().IP())
 }
 
+// The outer view begins below the headers of each kind of mirror, and a border does not look into them.
+func TestViewsOfEachMirror(t *testing.T) {
+	for _, c := range []struct{ name, packet string }{
+		{"erspan1", `45000062 00000000 402f0000` + sites + `000088be`},
+		{"erspan2", `4500006e 00000000 402f0000` + sites + `100088be 00000001 12c86005 000000a2`},
+		{"erspan3", `45000072 00000000 402f0000` + sites + `100022eb 00000001 22c86005 01020304 00078008`},
+		{"gre-8949", `45000078 00000000 402f0000` + sites + `00008949` + strings.Repeat(`00`, 22)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, macs+`0800`+c.packet+macs+`0800`+cnp4)
+			f := walked(frame, DecodeOptions{})
+			require.Equal(t, c.name, f.Tunnels().String())
+			for _, v := range []View{f.Outer(), f.Inner()} {
+				require.True(t, v.Mirrored())
+				require.Equal(t, wiretest.Hex(t, cnp4), v.IP())
+			}
+			require.Equal(t, frame[14:], f.Mirror())
+			require.Equal(t, frame[14:], f.BorderPacket())
+		})
+	}
+}
+
 // answerable returns ErrTunnelled for a tunnelled packet.
 func answerable(p *Packet) error {
 	if len(p.Outer) > 0 {
