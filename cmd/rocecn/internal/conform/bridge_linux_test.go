@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 )
 
 // A tester between a host and its receiver, in networks of the kernel, finds the host, and forwards neighbour
@@ -102,4 +103,53 @@ func echo(t *testing.T, from, to *wiretest.Host, address string) <-chan bool {
 		result <- false
 	}()
 	return result
+}
+
+// The time of a frame is that of its arrival, not that of reading it, and its port is that of its interface. The tester
+// has the hardware addresses of its interfaces.
+func TestTimeOfArrival(t *testing.T) {
+	socket := wiretest.Cable(t)
+	p := &profile{Ports: []port{{Interface: "near"}, {Interface: "far"}}}
+	r := wiretest.Must(openNetwork(t.Context(), p))(t)
+	defer r.close()
+	for _, port := range p.Ports {
+		device := wiretest.Must(net.InterfaceByName(port.Interface))(t)
+		require.Equal(t, []byte(device.HardwareAddr), port.MAC.mac[:])
+	}
+	// first returns the time of the first frame that arrives at a port, after a frame with this number has arrived.
+	first := func(port int, number byte) (at time.Time) {
+		for arrived := false; !arrived; {
+			for _, a := range wiretest.Must(r.receive(time.Now().Add(time.Minute)))(t) {
+				require.Equal(t, port, a.port)
+				if at.IsZero() {
+					at = a.at
+				}
+				arrived = arrived || a.frame[14] == number
+			}
+		}
+		return at
+	}
+	other := wiretest.Must(netio.OpenPackets(netio.PacketConfig{Interface: "far", Direction: netio.In}))(t)
+	defer other.Close()
+	poll := wiretest.Must(netio.NewPoll(t.Context(), other))(t)
+	defer poll.Close()
+	frame := appendEthernet(nil, mac{2}, mac{4}, 0, make([]byte, 46))
+	early := false
+	for number := byte(1); !early && number < 100; number++ { // the kernel may not set the times of the first frames
+		for _, frame[14] = range []byte{0, number} {
+			socket.Send(t, frame)
+		}
+		for arrived := false; !arrived; { // after the second frame, the first one is in all sockets
+			_, packets, err := poll.Next(time.Minute)
+			require.NoError(t, err)
+			for _, packet := range packets {
+				arrived = arrived || packet.Data[14] == number
+			}
+		}
+		before := time.Now()
+		early = first(1, number).Before(before)
+	}
+	require.True(t, early)
+	require.NoError(t, r.send(1, frame))
+	first(0, frame[14])
 }

@@ -127,23 +127,38 @@ func TestCommandStatus(t *testing.T) {
 	}
 }
 
-// A command that still runs is killed with the programs that it has started.
+// A command that still runs is killed with the programs that it has started, by the end of the case and by an
+// interrupt.
 func TestCommandGroup(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	r := &networkRig{ctx: t.Context()}
-	stop, err := r.start([]string{"sh", "-c", "sleep 100 & echo $! >" + file + "; wait"})
-	require.NoError(t, err)
-	var pid int
-	require.Eventually(t, func() bool {
-		text, _ := os.ReadFile(file)
-		_, err := fmt.Sscan(string(text), &pid)
-		return err == nil
-	}, time.Minute, time.Millisecond)
-	require.NoError(t, stop())
-	require.Eventually(t, func() bool { // it may be a zombie until its parent has waited for it
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return err != nil || strings.Contains(string(text), ") Z ")
-	}, time.Minute, time.Millisecond)
+	for _, c := range []struct {
+		name        string
+		interrupted bool
+	}{{"end of the case", false}, {"interrupt", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			r := &networkRig{ctx: ctx}
+			stop, err := r.start([]string{"sh", "-c", "sleep 100 & echo $! >" + file + "; wait"})
+			require.NoError(t, err)
+			var pid int
+			require.Eventually(t, func() bool {
+				text, _ := os.ReadFile(file)
+				_, err := fmt.Sscan(string(text), &pid)
+				return err == nil
+			}, time.Minute, time.Millisecond)
+			if c.interrupted {
+				interrupt()
+				defer stop()
+			} else {
+				require.NoError(t, stop())
+			}
+			require.Eventually(t, func() bool { // it may be a zombie until its parent has waited for it
+				text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+				return err != nil || strings.Contains(string(text), ") Z ")
+			}, time.Minute, time.Millisecond)
+		})
+	}
 }
 
 // A congestion command that fails after its start makes the case inconclusive.

@@ -472,3 +472,61 @@ func TestEscapedJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(lines[1]), &last))
 	require.Equal(t, name, last.Device)
 }
+
+// A failure names the packet that is wrong, and a packet of the flow that it is about, also if packets about another
+// flow are right. Without a fault, both are about the same flow.
+func TestFailureNamesItsPackets(t *testing.T) {
+	value := func(fields []field, name string) string {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.Name == name })
+		require.GreaterOrEqual(t, i, 0, "%s in %v", name, fields)
+		return fields[i].Value
+	}
+	for _, c := range []struct {
+		role, id string
+		kind     kind
+	}{{"switch", "F23.1", kindFastCNP}, {"receiver", "F10.1", kindCNP}} {
+		t.Run(c.role, func(t *testing.T) {
+			s := subjectOf(c.role)
+			r := inMemory(t, s.profile, s.model(t, s.config), nil, c.id)[c.id]
+			require.Equal(t, pass, r.Verdict, r.Seen)
+			require.Equal(t, value(r.frame, "destination"), value(r.about, "source"))
+
+			second := hostOfText("2001:db8:a:1::11") // the second host
+			r = inMemory(t, s.profile, s.model(t, s.config), &fault{out: rewrite(c.kind, func(p *packet) {
+				if p.dst == second {
+					p.bth[7] ^= 0x40
+				}
+			})}, c.id)[c.id]
+			require.Equal(t, fail, r.Verdict, r.Seen)
+			require.Positive(t, r.Frame)
+			require.Equal(t, second.String(), value(r.frame, "destination"))
+			require.Equal(t, string(c.kind), value(r.frame, "kind"))
+			require.Contains(t, r.Seen, value(r.frame, "destination queue pair"))
+			require.Equal(t, second.String(), value(r.about, "source"))
+			require.Equal(t, string(kindData), value(r.about, "kind"))
+		})
+	}
+}
+
+// Each bit of the header of a CNP (IBTA A17, figure 6) and each octet after it has a fixed value, except BECN.
+func TestCNPHeader(t *testing.T) {
+	s := subjectOf("receiver")
+	for _, c := range []struct {
+		name   string
+		octet  int
+		toggle uint8
+		want   verdict
+	}{
+		{"solicited event", 1, 0x80, fail}, {"migration", 1, 0x40, fail}, {"pad count", 1, 0x10, fail},
+		{"version", 1, 1, fail}, {"FECN", 4, 0x80, fail}, {"BECN", 4, 0x40, pass}, {"reserved bits", 4, 1, fail},
+		{"acknowledge request", 8, 0x80, fail}, {"reserved bits of the PSN", 8, 1, fail},
+		{"first octet of the PSN", 9, 0x80, fail}, {"last octet of the PSN", 11, 1, fail},
+		{"first octet after the header", 12, 0x80, fail}, {"last octet after the header", 27, 1, fail},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := rewrite(kindCNP, func(p *packet) { p.bth[c.octet] ^= c.toggle })
+			r := inMemory(t, s.profile, s.model(t, s.config), &fault{out: out}, "F07.1")["F07.1"]
+			require.Equal(t, c.want, r.Verdict, r.Seen)
+		})
+	}
+}

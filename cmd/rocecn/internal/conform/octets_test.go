@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -88,6 +90,9 @@ func TestFastCNPVectors(t *testing.T) {
 // Messages of the figures, in octets computed by hand.
 func TestBuildersByHand(t *testing.T) {
 	pe, node := hostOfText("2001:db8::1"), hostOfText("2001:db8::2")
+	data := &flow{src: node, dst: pe, opcode: 0x04, pKey: 0x8001, destQP: 0x11, psn: 0x1000005, ackRequest: true,
+		payload: []byte{0xA5}} // 3 octets of padding, version 0
+	require.Equal(t, unhex(t, "04 30 8001 00000011 80000005 a5000000"), readIP(data.appendIP(nil), nil, 1).bth)
 	fcn := (&fcnMessage{src: node, dst: pe, port: 1021, label: 0x12345, level: 1}).appendIP()
 	require.Equal(t, unhex(t, "12345200"), fcn[ipv6Size+udpSize:])
 	require.Equal(t, unhex(t, "20010db8ffff00000000000000000005 00000007 00000064"),
@@ -100,6 +105,17 @@ func TestBuildersByHand(t *testing.T) {
 	// RFC 9197: namespace 123, NodeLen 2, no free space, bits 0 and 6, one node.
 	require.Equal(t, unhex(t, "0100 3112 0000 007b1000 82000000 40000001 00000009"),
 		traceOption(123, 0, [8]byte{64, 0, 0, 1, 0, 0, 0, 9}))
+}
+
+// A host rejects an option of a Fast CNP by the Parameter Problem of RFC 4443, section 3.4: code 2 and the option's
+// offset, 42, before the packet.
+func TestRejectionByHand(t *testing.T) {
+	const cnp = "6c00000000403c40 20010db8ffff00000000000000000005 20010db8000100000000000000000001" +
+		"11029e10 20010db800040000000000000000000e 01020000 c00012b700280000" +
+		"8100ffff 40000011 00000000 00000000000000000000000000000000 f6d21eb2"
+	n := &seen{packet: readIP(unhex(t, cnp), nil, 1)}
+	require.Equal(t, unhex(t, "60000000 0070 3a ff 20010db8000100000000000000000001"+
+		"20010db8ffff00000000000000000005 04 02 1460 0000002a"+cnp), rejectionOf(n, n.dst))
 }
 
 // The fields of captures of real hosts as tshark reads them.
@@ -161,6 +177,169 @@ func TestReadAdvertisement(t *testing.T) {
 			require.Equal(t, row.want != "", ok)
 			if ok {
 				require.Equal(t, row.want, hex.EncodeToString(m[:]))
+			}
+		})
+	}
+}
+
+// neighbourSuite returns a suite of a role with ports of these sides and addresses. Each port has the hardware address
+// of testerMAC.
+func neighbourSuite(role string, ports ...[2]string) *suite {
+	p := &profile{}
+	p.Device.Role = role
+	p.Device.Addresses = []netip.Addr{hostOfText("2001:db8:a::1"), hostOfText("192.0.2.5")}
+	p.Hosts = hosts{Sender: []netip.Prefix{netip.MustParsePrefix("2001:db8:a::/64")},
+		Capable:  []netip.Prefix{netip.MustParsePrefix("10.10.0.0/16")},
+		Receiver: []netip.Prefix{netip.MustParsePrefix("2001:db8:f::/64")},
+		PE:       []netip.Addr{hostOfText("2001:db8:e::1")}}
+	for i, of := range ports {
+		port := port{Side: of[0], Address: hostOfText(of[1])}
+		port.MAC.mac = testerMAC(i)
+		p.Ports = append(p.Ports, port)
+	}
+	return &suite{ctx: context.Background(), profile: p}
+}
+
+// answerTo returns the answer to a frame that arrives at a port.
+func answerTo(s *suite, port int, frame []byte) []byte {
+	n := &seen{port: port, frame: frame}
+	n.packet, _ = readFrame(frame, nil)
+	return s.answerNeighbour(n)
+}
+
+// request returns a request for the hardware address of a host: by ARP (RFC 826) from 192.0.2.7, or by a neighbour
+// solicitation (RFC 4861, section 4.3).
+func request(t *testing.T, from, target string) []byte {
+	t.Helper()
+	a := hostOfText(target)
+	if a.Is4() {
+		return unhex(t, fmt.Sprintf("ffffffffffff 020000000007 0806 0001 0800 06 04 0001 020000000007 c0000207"+
+			"000000000000 %x", a.AsSlice()))
+	}
+	return unhex(t, fmt.Sprintf("3333ff000009 020000000007 86dd 60000000 0018 3a ff %x"+
+		"ff0200000000000000000001ff000009 8700 0000 00000000 %x", hostOfText(from).AsSlice(), a.AsSlice()))
+}
+
+// The tester answers for its own addresses and for the hosts that it plays at a port, and for no others: these are
+// addresses of the device or of real hosts.
+func TestAnsweredAddresses(t *testing.T) {
+	between := neighbourSuite("switch", [2]string{"sender", "192.0.2.1"}, [2]string{"receiver", "192.0.2.2"})
+	beside := neighbourSuite("receiver", [2]string{"sender", "192.0.2.1"})
+	bridge := neighbourSuite("sender", [2]string{"sender", "2001:db8:c::9"}, [2]string{"receiver", "192.0.2.2"})
+	for _, c := range []struct {
+		name   string
+		suite  *suite
+		target string
+		want   []bool // by port
+	}{
+		{"address of the sender port", between, "192.0.2.1", []bool{true, false}},
+		{"address of the receiver port", between, "192.0.2.2", []bool{false, true}},
+		{"sender", between, "2001:db8:a::7", []bool{true, false}},
+		{"capable sender", between, "10.10.3.4", []bool{true, false}},
+		{"ingress PE", between, "2001:db8:e::1", []bool{true, false}},
+		{"receiver", between, "2001:db8:f::7", []bool{false, true}},
+		{"device in the prefix of senders", between, "2001:db8:a::1", []bool{false, false}},
+		{"another host", between, "192.0.2.9", []bool{false, false}},
+		{"sender at the only port", beside, "2001:db8:a::7", []bool{true}},
+		{"ingress PE at the only port", beside, "2001:db8:e::1", []bool{true}},
+		{"receiver at the only port", beside, "2001:db8:f::7", []bool{true}},
+		{"device at the only port", beside, "192.0.2.5", []bool{false}},
+		{"IPv6 address of a bridge", bridge, "2001:db8:c::9", []bool{true, true}},
+		{"IPv4 address of a bridge", bridge, "192.0.2.2", []bool{true, true}},
+		{"sender beside a bridge", bridge, "2001:db8:a::7", []bool{false, false}},
+		{"receiver beside a bridge", bridge, "2001:db8:f::7", []bool{false, false}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for port, want := range c.want {
+				answer := answerTo(c.suite, port, request(t, "2001:db8:d::2", c.target))
+				require.Equal(t, want, answer != nil, "port %d", port)
+			}
+		})
+	}
+}
+
+// Answers have the octets of RFC 826 and of RFC 4861, section 4.4, and the hardware address and tag of the port. An
+// answer, and a request of a host that has no address yet, get none.
+func TestNeighbourAnswers(t *testing.T) {
+	s := neighbourSuite("sender", [2]string{"sender", "2001:db8:c::9"}, [2]string{"receiver", "192.0.2.2"})
+	s.profile.Ports[1].VLAN = 0x123
+	for _, c := range []struct{ target, want string }{
+		{"192.0.2.2", "020000000007 020000000101 8100 0123 0806 0001 0800 06 04 0002 020000000101 c0000202" +
+			"020000000007 c0000207"},
+		{"2001:db8:c::9", "020000000007 020000000101 8100 0123 86dd 60000000 0020 3a ff" +
+			"20010db8000c00000000000000000009 20010db8000d00000000000000000002" +
+			"88 00 893e 60000000 20010db8000c00000000000000000009 0201 020000000101"},
+	} {
+		t.Run(c.target, func(t *testing.T) {
+			answer := answerTo(s, 1, request(t, "2001:db8:d::2", c.target))
+			require.Equal(t, unhex(t, c.want), answer)
+			require.Nil(t, answerTo(s, 1, answer))
+			require.Nil(t, answerTo(s, 1, request(t, "::", "2001:db8:c::9")))
+		})
+	}
+}
+
+// asked is a device that answers requests for its hardware address at some ports.
+type asked struct {
+	answers map[int]string // frames by port
+	frames  []string       // requests
+	lost    int            // requests without an answer
+	at      int            // added to the port
+	t       *testing.T
+}
+
+func (d *asked) advance(*memoryRig) {}
+
+func (d *asked) receive(r *memoryRig, port int, frame []byte) {
+	d.frames = append(d.frames, hex.EncodeToString(frame))
+	if answer := d.answers[port]; answer != "" && len(d.frames) > d.lost {
+		r.insert(arrival{port + d.at, r.clock, unhex(d.t, answer)})
+	}
+}
+
+// The tester asks for the hardware address of the device on each port without neighbour_mac, in the family of the port.
+func TestFindsNeighbours(t *testing.T) {
+	const arp = "020000000100 02000000000a 0806 0001 0800 06 04 0002 02000000000a c0000205 020000000100 c0000201"
+	const nd = "020000000101 02000000000b 86dd 60000000 0018 3a ff 20010db8000a00000000000000000001" +
+		"20010db8000c00000000000000000009 8800 0000 60000000 20010db8000a00000000000000000001"
+	requests := []string{
+		hex.EncodeToString(unhex(t, "ffffffffffff 020000000100 0806 0001 0800 06 04 0001 020000000100 c0000201"+
+			"000000000000 c0000205")),
+		hex.EncodeToString(unhex(t, "3333ff000001 020000000101 86dd 60000000 0020 3a ff"+
+			"20010db8000c00000000000000000009 ff0200000000000000000001ff000001"+
+			"87 00 1b0b 00000000 20010db8000a00000000000000000001 0101 020000000101")),
+	}
+	both := map[int]string{0: arp, 1: nd}
+	for _, c := range []struct {
+		name, role string
+		device     asked
+		requests   []string
+		want       string // error
+	}{
+		{"both ports", "switch", asked{answers: both}, requests, ""},
+		{"first request is lost", "switch", asked{answers: both, lost: 1},
+			[]string{requests[0], requests[0], requests[1]}, ""},
+		{"bridge", "sender", asked{answers: both}, requests[:1], ""},
+		{"no answer", "switch", asked{answers: map[int]string{0: arp}},
+			[]string{requests[0], requests[1], requests[1], requests[1]}, "port[1].neighbour_mac: missing"},
+		{"answer at another port", "switch", asked{answers: both, at: 1}, nil, "port[0].neighbour_mac: missing"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := neighbourSuite(c.role, [2]string{"sender", "192.0.2.1"},
+				[2]string{"receiver", "2001:db8:c::9"}, [2]string{"control", "192.0.2.3"})
+			s.profile.Time.Case = time.Minute
+			s.profile.Ports[2].NeighbourMAC.mac = mac{2}
+			c.device.t = t
+			s.rig = &memoryRig{device: &c.device}
+			err := s.findNeighbours()
+			if c.want != "" {
+				require.ErrorContains(t, err, c.want)
+			} else {
+				require.NoError(t, err)
+				require.Equal(t, mac{2, 0, 0, 0, 0, 0xA}, s.profile.Ports[0].NeighbourMAC.mac)
+			}
+			if c.requests != nil {
+				require.Equal(t, c.requests, c.device.frames)
 			}
 		})
 	}

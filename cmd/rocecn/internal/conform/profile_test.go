@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,6 +80,64 @@ func TestProfileErrors(t *testing.T) {
 			if !strings.Contains(c.want, "missing") {
 				require.ErrorContains(t, err, "line ")
 			}
+		})
+	}
+}
+
+// The limits of a value are valid, and the next value is not.
+func TestProfileLimits(t *testing.T) {
+	const times, port, role = "case = \"10s\"\nsettle = \"250ms\"\n", `interface = "t1"`, `role = "switch"`
+	const points, on, off = "[code_points]\n", "\nenable = [\"on\"]", "\ndisable = [\"off\"]"
+	pair := func(destQP, srcQP int, dst string) string {
+		const keys = "[[pair]]\nsrc = \"2001:db8::1\"\ndst = %q\ndest_qp = %d\nsrc_qp = %d"
+		return fmt.Sprintf(keys, dst, destQP, srcQP)
+	}
+	for _, c := range []struct {
+		name, key      string
+		text           string // that is replaced; "": a table is added
+		valid, invalid string
+	}{
+		{"VLANs of one interface", "port[1].interface", port, "interface = \"t0\"\nvlan = 8", `interface = "t0"`},
+		{"highest VLAN", "port[1].vlan", port, port + "\nvlan = 4094", port + "\nvlan = 4095"},
+		{"lowest rate", "congestion.rate", `rate = "20M"`, `rate = "1"`, `rate = "0.9"`},
+		{"highest rate", "congestion.rate", `rate = "20M"`, `rate = "1000G"`, `rate = "1000.1G"`},
+		{"longest congestion", "congestion.for", `for = "700ms"`, `for = "10s"`, `for = "10.001s"`},
+		{"lowest total", "device.limits.total", "total = 20_000", "total = 0.1", "total = 0"},
+		{"highest total", "device.limits.total", "total = 20_000", `total = "1G"`, `total = "1.1G"`},
+		{"shortest case", "time.case", times, "case = \"100ms\"\nsettle = \"50ms\"\n",
+			"case = \"99ms\"\nsettle = \"49ms\"\n"},
+		{"longest case", "time.case", times, "case = \"10m\"\n", "case = \"10m1ms\"\n"},
+		{"shortest settle", "time.settle", times, "settle = \"10ms\"\n", "settle = \"9ms\"\n"},
+		{"longest settle", "time.settle", times, "settle = \"5s\"\n", "settle = \"5001ms\"\n"},
+		{"smallest prefix", "hosts.receiver[1]", "10.15.0.0/16", "10.15.0.0/24", "10.15.0.0/25"},
+		{"single address", "hosts.receiver[1]", "10.15.0.0/16", "2001:db8:ffff::6/128", "2001:db8:ffff::5/128"},
+		{"lowest option type", "code_points.option_types[0]", "", points + "option_types = [128]",
+			points + "option_types = [127]"},
+		{"highest option type", "code_points.option_types[0]", "", points + "option_types = [159]",
+			points + "option_types = [160]"},
+		{"option types", "code_points.option_types", "", points + "option_types = [158, 159]",
+			points + "option_types = [157, 158, 159]"},
+		{"lowest port", "code_points.fcn_port", "", points + "fcn_port = 1", points + "fcn_port = 0"},
+		{"two ports", "code_points.proxy_port", "", points + "proxy_port = 1020", points + "proxy_port = 1021"},
+		{"source queue pair", "pair[0]", "", pair(1, 0xFFFFFF, "2001:db8::2"), pair(1, 0x1000000, "2001:db8::2")},
+		{"destination queue pair", "pair[0]", "", pair(0xFFFFFF, 1, "2001:db8::2"),
+			pair(0x1000000, 1, "2001:db8::2")},
+		{"family of a pair", "pair[0]", "", pair(1, 1, "2001:db8::2"), pair(1, 1, "192.0.2.2")},
+		{"commands", "device.enable", role, role + on + off, role + on},
+		{"empty command", "device.disable", role, role + on + off, role + on + "\ndisable = []"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			read := func(value string) error {
+				text := c.text
+				if text == "" {
+					text, value = "[time]", value+"\n[time]"
+				}
+				require.Contains(t, switchProfile, text)
+				_, err := readProfile([]byte(strings.Replace(switchProfile, text, value, 1)), "")
+				return err
+			}
+			require.NoError(t, read(c.valid))
+			require.ErrorContains(t, read(c.invalid), c.key+": ")
 		})
 	}
 }
