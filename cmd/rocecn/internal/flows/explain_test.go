@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +16,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/flows/triage"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // explained runs the command on a capture in testdata.
@@ -213,4 +216,22 @@ func TestExplainAll(t *testing.T) {
 	require.Contains(t, short, "3 more findings: -all\n")
 	require.Contains(t, short, "pause storm: either a, b or c\n")
 	require.Equal(t, 13, strings.Count(print(true), "a finding"))
+}
+
+// With a choice of flows, the verdicts about one of them remain, and those about no flow, such as the pause of a link.
+func TestVerdictsOfChosenFlows(t *testing.T) {
+	src, dst := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	one, two := flowKey(src, dst, 17), flowKey(src, dst, 18)
+	about := func(c triage.Cause, keys ...rocev2.FlowKey) triage.Verdict {
+		return triage.Verdict{Cause: c, Flows: keys}
+	}
+	a := &accountant{verdicts: []triage.Verdict{about(triage.CausePauseStorm), about(triage.CauseTimedOut, two),
+		about(triage.CauseNotReady, one), about(triage.CauseIncast, two, one), about(triage.CauseNotReady, one)}}
+	a.chooseVerdicts(&flows.Snapshot{Flows: []flows.Flow{{FlowKey: one}}})
+	var causes []string
+	for _, v := range a.verdicts {
+		causes = append(causes, v.Cause.String())
+	}
+	require.Equal(t, []string{"pause storm", "receiver not ready", "incast", "receiver not ready"}, causes)
+	require.Equal(t, []string{"receiver not ready", "incast"}, a.causes[one])
 }

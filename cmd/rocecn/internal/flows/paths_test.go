@@ -43,7 +43,7 @@ func TestPaths(t *testing.T) {
 }
 
 // Only flows of one direction share a path. A flow with several ports shares none. The pair with the most flows on one
-// path comes first.
+// path comes first, and the path with the most octets.
 func TestPathsOf(t *testing.T) {
 	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	s := &flows.Snapshot{}
@@ -57,6 +57,9 @@ func TestPathsOf(t *testing.T) {
 	add(a, b, 18, 50000, false)
 	add(a, b, 19, 50000, true)
 	add(a, b, 20, 50001, false)
+	add(a, b, 21, 50001, false)
+	add(a, b, 11, 50002, false)
+	add(a, b, 30, 50002, false) // as many octets
 	add(b, a, 17, 50000, false)
 	for qp := range uint32(70) {
 		add(c, a, 100+qp, 50000, false)
@@ -65,8 +68,9 @@ func TestPathsOf(t *testing.T) {
 	add(c, b, 18, 50002, false)
 	all := pathsOf(s)
 	require.Len(t, all, 3)
-	require.Equal(t, pathsLine{Paths: true, Src: a, Dst: b, Flows: 4, Ports: 2, Varying: 1, IPOctets: 17 + 18 + 19 + 20,
-		Shared: []pathLine{{50000, 2, []uint32{17, 18}, 17 + 18}}}, all[1])
+	require.Equal(t, pathsLine{Paths: true, Src: a, Dst: b, Flows: 7, Ports: 3, Varying: 1,
+		IPOctets: 17 + 18 + 19 + 20 + 21 + 11 + 30, Shared: []pathLine{{50001, 2, []uint32{20, 21}, 41},
+			{50002, 2, []uint32{11, 30}, 41}, {50000, 2, []uint32{17, 18}, 35}}}, all[1])
 	require.Equal(t, c, all[0].Src)
 	require.Equal(t, 70, all[0].Shared[0].Flows)
 	require.Len(t, all[0].Shared[0].QPs, maxPathQPs)
@@ -75,5 +79,5 @@ func TestPathsOf(t *testing.T) {
 	h := human{}
 	require.Contains(t, string(h.appendPaths(&all[0])), "and 6 more\n")
 	require.Contains(t, string(h.appendPaths(&all[1])),
-		"4 flows, 1 of them by several UDP source ports, the others by 2 UDP")
+		"7 flows, 1 of them by several UDP source ports, the others by 3 UDP")
 }

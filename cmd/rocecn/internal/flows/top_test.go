@@ -95,11 +95,11 @@ func flowOf(qp uint32, set func(f *flows.Flow)) flows.Flow {
 	return f
 }
 
-// Each order has its worst flow, and goes on with the others.
+// Each order has its worst flow, and goes on with the others. A silent flow is before all stalls of others.
 func TestTopOrder(t *testing.T) {
 	w := watched(
 		flowOf(1, func(f *flows.Flow) { f.Data.Mean = 9 }),
-		flowOf(2, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.Timeout = 1, 1 }),
+		flowOf(2, func(f *flows.Flow) { f.PSN.Retransmitted, f.Causes.Timeout = 1, 1000 }),
 		flowOf(3, func(f *flows.Flow) { f.PSN.Retransmitted = 5 }),
 		flowOf(4, func(f *flows.Flow) { f.CNPs, f.FastCNPs = 1, 1 }),
 		flowOf(5, func(f *flows.Flow) { f.PPFC = 3 }),
