@@ -130,8 +130,8 @@ type (
 	//	Ended                 pairs ended by CM
 	//	NewLifetimes          pairs replaced by a new connection of their queue pairs
 	//	Expired, Evicted      pairs forgotten after Config.Idle, and evicted from a full table
-	//	Full                  pairs not learned because the table was full
-	//	Unlearned             packets that taught nothing, or evicted a flow with votes, because MaxOpen was reached
+	//	Full                  packets of which a pair was not learned, and pairs not added, because the table was full
+	//	Unlearned             packets beyond MaxOpen that taught nothing, or evicted a flow with votes
 	//	Unmatched             CM messages that belong to no known exchange or pair
 	//	Conflicts             CM messages not believed, because they contradict an earlier one, or data
 	Stats = qplearn.Stats

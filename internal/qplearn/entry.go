@@ -336,7 +336,7 @@ func (m *Map) makePair(k *key, list uint32) *Entry {
 	if m.pairs.Full() {
 		victim := m.victim(k, list)
 		if victim == 0 {
-			m.stats.Full++
+			m.countOnce(&m.stats.Full)
 			return nil
 		}
 		m.stats.Evicted += m.remove(m.pairs.Value(victim))

@@ -34,7 +34,7 @@ type Map struct {
 	accepted     uint32 // id of the pending exchange that the last Learn completed, 0 for none
 	ended        key    // of a pair that the last Learn ended, if hasEnded
 	hasEnded     bool
-	unlearned    bool // the last Learn is counted in Stats.Unlearned
+	counted      bool // the last Learn or Add is counted in Stats.Unlearned or Stats.Full
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
@@ -61,7 +61,7 @@ func New(cfg Config) *Map {
 // which [Map.Learned] yields. It does not allocate unless Config.Grow, and does not keep o.
 func (m *Map) Learn(o *Observation, now time.Time) (learned int) {
 	m.clock.seen(now)
-	m.learnedCount, m.users, m.accepted, m.hasEnded, m.unlearned = 0, [ways]uint32{}, 0, false, false
+	m.learnedCount, m.users, m.accepted, m.hasEnded, m.counted = 0, [ways]uint32{}, 0, false, false
 	op := o.Opcode
 	if !op.IsKnown() || op == bth.CNP || o.Rejected {
 		return 0
@@ -236,6 +236,7 @@ func (m *Map) believe(e *Entry) (believed *Entry, ambiguous bool) {
 // Add replaces the pair of the flow, and reports whether there was space for the new one: a pair
 // from [BasisGiven], with Seen ignored, or one that another Map learned.
 func (m *Map) Add(k *flowtable.Key, p Pair) bool {
+	m.counted = false
 	added := Entry{
 		SrcQP: p.SrcQP, PKey: p.PKey, MTU: p.MTU, Transport: p.Transport, From: p.From, seen: m.clock.ticks,
 	}

@@ -45,7 +45,7 @@ func (m *Map) openHashed(k *key, hash uint64) *open {
 	switch {
 	case f == nil:
 		if m.open.Full() && !m.evictOpen(k) {
-			m.countUnlearned()
+			m.countOnce(&m.stats.Unlearned)
 			return nil
 		}
 		id = m.open.Add(k, hash, noVotes)
@@ -84,18 +84,19 @@ func (m *Map) evictOpen(k *key) bool {
 			if id = m.open.Pick(n / waits); n%waits != 0 || m.open.compare(id, k) < 0 {
 				return false
 			}
-			m.countUnlearned()
+			m.countOnce(&m.stats.Unlearned)
 		}
 	}
 	m.open.Remove(id)
 	return true
 }
 
-// countUnlearned counts the packet that is learned from, once however many flows it needs room for.
-func (m *Map) countUnlearned() {
-	if !m.unlearned {
-		m.unlearned = true
-		m.stats.Unlearned++
+// countOnce counts the packet that is learned from, in the first counter for which it is called: a packet may need room
+// for several flows and pairs.
+func (m *Map) countOnce(counter *uint64) {
+	if !m.counted {
+		m.counted = true
+		*counter++
 	}
 }
 
