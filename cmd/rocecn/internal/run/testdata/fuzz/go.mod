@@ -1,0 +1,1 @@
+module github.com/rocecn/rocecn/cmd/rocecn/internal/run/testdata/fuzz

@@ -1,1 +1,0 @@
-module github.com/rocecn/rocecn/cmd/rocecn/internal/run/testdata
