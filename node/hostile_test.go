@@ -587,19 +587,19 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A worker is a role that acts on frames of traffic, with these actions.
-type worker struct {
+// An actingRole is a role that acts on frames of traffic, with these actions.
+type actingRole struct {
 	name    string
 	newRole func() node.Role
 	actions []node.Action
 }
 
-// workers returns all roles, with the same queue pairs.
-func workers(t *testing.T, qps node.Pairs) []worker {
+// actingRoles returns each role, enabled, with these queue pairs, and the actions that it takes on traffic.
+func actingRoles(t *testing.T, qps node.Pairs) []actingRole {
 	senders := acl.NewMap(acl.Entry[proxy.Answer]{Prefix: anySource, Value: proxy.AnswerCNP},
 		acl.Entry[proxy.Answer]{Prefix: anybody4, Value: proxy.AnswerCNP})
 	methods := acl.NewMap(acl.Entry[congested.Method]{Prefix: anySource, Value: congested.MethodFastCNP})
-	return []worker{
+	return []actingRole{
 		{"border", func() node.Role {
 			return wiretest.Must(border.New(border.Config{Enabled: true}))(t)
 		}, []node.Action{node.ActionPassed, node.ActionDropped}},
@@ -630,7 +630,7 @@ func workers(t *testing.T, qps node.Pairs) []worker {
 
 // With Event.Observe no role answers, accepts, marks, forwards or drops a frame, although each does so without it.
 func TestObservedFramesAreOnlyLearned(t *testing.T) {
-	for _, c := range workers(t, connected{}) {
+	for _, c := range actingRoles(t, connected{}) {
 		t.Run(c.name, func(t *testing.T) {
 			observing, deciding := c.newRole(), c.newRole()
 			var f rocev2.Frame
@@ -669,7 +669,7 @@ func (countingPairs) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
 // A frame that cannot be decoded has no effect of the frame before it: it is not answered, accepted or learned from.
 func TestUndecodableFrameAfterAnother(t *testing.T) {
 	observed := 0
-	for _, c := range workers(t, countingPairs{observed: &observed}) {
+	for _, c := range actingRoles(t, countingPairs{observed: &observed}) {
 		if c.name == "border" { // it passes and drops broken frames as well
 			continue
 		}

@@ -77,8 +77,8 @@
 // prefixes. The tables of CM exchanges and of flows without a pair have the same shares.
 //
 // If Config.MaxOpen flows of the same share have votes but no pair yet, another flow is learned only when one of them
-// gets its pair or is idle, or instead of a random one, once in about 256 packets; Stats.Unlearned counts the other
-// packets and these evictions.
+// gets its pair or is idle, or instead of a random one, once in about 256 packets. Stats.Unlearned counts the packets
+// without room and these evictions.
 //
 // A Map is not safe for concurrent use: use one for each core.
 //
@@ -123,15 +123,15 @@ type (
 	//	Seed        seed of the hash table of requests; by default a random one, which attackers cannot guess. With
 	//	            the same seed the same packets give the same pairs
 	Config = qplearn.Config
-	// Stats are the counters of a Map:
+	// Stats are the counters of a Map. A packet counts once in Full and Unlearned together:
 	//
 	//	Pairs, Pending, Open  current entries: pairs, CM exchanges, flows without a pair
 	//	CM, Votes, UD, Ports  pairs learned, by basis
 	//	Ended                 pairs ended by CM
-	//	NewLifetimes          pairs replaced by a new connection of their queue pairs
+	//	NewLifetimes          confirmed pairs replaced by a new connection of their queue pairs
 	//	Expired, Evicted      pairs forgotten after Config.Idle, and evicted from a full table
-	//	Full                  packets of which a pair was not learned, and pairs not added, because the table was full
-	//	Unlearned             packets beyond MaxOpen that taught nothing, or evicted a flow with votes
+	//	Full                  packets for which the table of pairs had no room
+	//	Unlearned             packets for which MaxOpen left no room, or that evicted a flow with votes
 	//	Unmatched             CM messages that belong to no known exchange or pair
 	//	Conflicts             CM messages not believed, because they contradict an earlier one, or data
 	Stats = qplearn.Stats

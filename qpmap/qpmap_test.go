@@ -414,7 +414,7 @@ func TestIdle(t *testing.T) {
 	later := start.Add(10*time.Minute + 1)
 	observe(m, start, c.request(0), c.ack(0), c.request(1), c.ack(1))
 	observe(m, later, c.request(2), c.ack(2), c.request(3), c.ack(3))
-	require.Zero(t, m.Stats().Votes, "two votes, and two that were forgotten")
+	require.Zero(t, m.Stats().Votes, "two votes are too few, and the two before are forgotten")
 	observe(m, later, c.request(4), c.ack(4))
 	require.EqualValues(t, 2, m.Stats().Votes)
 }

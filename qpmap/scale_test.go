@@ -100,7 +100,7 @@ func TestMoreConnectionsThanOpen(t *testing.T) {
 // directions of its connection.
 func TestPacketWithoutRoomCountsOnce(t *testing.T) {
 	for _, ports := range []bool{false, true} {
-		t.Run(fmt.Sprint(ports), func(t *testing.T) {
+		t.Run(fmt.Sprintf("ports=%t", ports), func(t *testing.T) {
 			m, c := qpmap.New(qpmap.Config{MaxOpen: 2, Ports: ports}), live()
 			observe(m, start, c.request(0), c.ack(0)) // one vote: both directions stay open
 			require.Equal(t, qpmap.Stats{Open: 2}, m.Stats())

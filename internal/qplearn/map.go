@@ -34,7 +34,7 @@ type Map struct {
 	accepted     uint32 // id of the pending exchange that the last Learn completed, 0 for none
 	ended        key    // of a pair that the last Learn ended, if hasEnded
 	hasEnded     bool
-	counted      bool // the last Learn or Add is counted in Stats.Unlearned or Stats.Full
+	counted      bool // the packet of Learn is counted in Stats.Unlearned or Stats.Full
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
@@ -236,7 +236,7 @@ func (m *Map) believe(e *Entry) (believed *Entry, ambiguous bool) {
 // Add replaces the pair of the flow, and reports whether there was space for the new one: a pair
 // from [BasisGiven], with Seen ignored, or one that another Map learned.
 func (m *Map) Add(k *flowtable.Key, p Pair) bool {
-	m.counted = false
+	m.counted = true // it is no packet
 	added := Entry{
 		SrcQP: p.SrcQP, PKey: p.PKey, MTU: p.MTU, Transport: p.Transport, From: p.From, seen: m.clock.ticks,
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Observation has nothing of the packet that it was set from before: no payload, no wrong ICRC, and no message of
+// Set leaves nothing of the previous packet in an Observation or Exchange: no payload, no wrong ICRC, and no message of
 // connection management.
 func TestObservationOfTheNextPacket(t *testing.T) {
 	var packets []rocev2.Packet
@@ -50,7 +50,7 @@ func TestObservationOfTheNextPacket(t *testing.T) {
 			x.Set(&packets[j])
 			want.Set(&packets[j])
 			if o != fresh[j] || x != want {
-				t.Fatalf("after %+v: %+v, not %+v", fresh[i], o, fresh[j])
+				t.Fatalf("after %+v: %+v %+v, want %+v %+v", fresh[i], o, x, fresh[j], want)
 			}
 		}
 	}

@@ -91,8 +91,8 @@ func (m *Map) evictOpen(k *key) bool {
 	return true
 }
 
-// countOnce counts the packet that is learned from, in the first counter for which it is called: a packet may need room
-// for several flows and pairs.
+// countOnce increments Stats.Unlearned or Stats.Full unless the packet has already been counted in one of them: one
+// packet may need room for several flows and pairs.
 func (m *Map) countOnce(counter *uint64) {
 	if !m.counted {
 		m.counted = true

@@ -17,7 +17,7 @@ var promise = flag.Bool("promise", false, "add new facts to the files of api abo
 // file, except by hand for facts that the revision of a draft removes.
 func Promised(t testing.TB, file string, facts map[string]bool) {
 	t.Helper()
-	path := filepath.Join(filepath.Dir(Path(t)), "api", file)
+	path := filepath.Join(Root(t), "api", file)
 	text, err := os.ReadFile(path)
 	if err != nil && !*promise {
 		t.Fatal(err)

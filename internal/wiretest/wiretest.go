@@ -72,13 +72,13 @@ func Path(t testing.TB, name ...string) string {
 	return path
 }
 
-// Root returns the folder of the repository, for tests of its documents. The test is skipped if the folder docs is
-// absent, as in a module from a proxy.
+// Root returns the folder of the repository, for tests of its documents and of its API. The test is skipped if the
+// folder docs is absent, as in a module from a proxy.
 func Root(t testing.TB) string {
 	t.Helper()
 	root := filepath.Dir(Path(t))
 	if _, err := os.Stat(filepath.Join(root, "docs")); err != nil {
-		Missing(t, "docs and packaging are only in a clone of the repository, not in the module")
+		Missing(t, "api, docs and packaging are only in a clone of the repository, not in the module")
 	}
 	return root
 }

@@ -564,15 +564,16 @@ func TestCongested(t *testing.T) {
 		})
 	}
 	for _, c := range []struct {
+		name   string
 		want   node.Reason
 		change func(ip []byte) []byte
 	}{
-		{node.ReasonBroken, func(ip []byte) []byte { ip[20+5] = 9; ip[20+4] = 0; return ip }}, // UDP length
-		{node.ReasonTrimmed, func(ip []byte) []byte { ip[2], ip[3] = 0, 90; return ip[:90] }}, // IPv4 total length
-		{node.ReasonNotOurs, func(ip []byte) []byte { ip[20+3]++; return ip }},                // UDP destination port
-		{node.ReasonNotOurs, func(ip []byte) []byte { ip[9] = 6; return ip }},                 // protocol
+		{"UDP length", node.ReasonBroken, func(ip []byte) []byte { ip[20+5] = 9; ip[20+4] = 0; return ip }},
+		{"IPv4 total length", node.ReasonTrimmed, func(ip []byte) []byte { ip[2], ip[3] = 0, 90; return ip[:90] }},
+		{"UDP destination port", node.ReasonNotOurs, func(ip []byte) []byte { ip[20+3]++; return ip }},
+		{"protocol", node.ReasonNotOurs, func(ip []byte) []byte { ip[9] = 6; return ip }},
 	} {
-		t.Run(fmt.Sprint("octets, ", c.want), func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			_, _, reason := pe.receiveQueued(t, nil, &p, 0, start)
 			require.Equal(t, node.NoReason, reason, "the packet before")
 			frame.Decode(c.change(octets(t, flow4, rocev2.ECT1)), rocev2.DecodeOptions{Link: rocev2.LinkIP})

@@ -197,7 +197,7 @@ func TestFloodedTable(t *testing.T) {
 // A flow of a domain with fewer flows evicts the one without a packet for the longest time, not the oldest one.
 func TestLongestIdleFlowIsEvicted(t *testing.T) {
 	for _, learn := range []bool{false, true} {
-		t.Run(fmt.Sprint(learn), func(t *testing.T) {
+		t.Run(fmt.Sprintf("learn=%t", learn), func(t *testing.T) {
 			pe := newPE(t, func(cfg *Config) { cfg.LearnLabels, cfg.MaxFlows = learn, 8 })
 			send := func(qp, domain uint32, ms int) {
 				at := start.Add(time.Duration(ms) * time.Millisecond)

@@ -135,10 +135,13 @@ func TestTimeOfArrival(t *testing.T) {
 	defer poll.Close()
 	frame := appendEthernet(nil, mac{2}, mac{4}, 0, make([]byte, 46))
 	early := false
-	for number := byte(1); !early && number < 100; number++ { // the kernel may not set the times of the first frames
-		for _, frame[14] = range []byte{0, number} {
-			socket.Send(t, frame)
-		}
+	// The kernel may not set the times of the first frames.
+	deadline := time.Now().Add(time.Minute)
+	for number := byte(1); !early && time.Now().Before(deadline); number = number%255 + 1 {
+		frame[14] = 0
+		socket.Send(t, frame)
+		frame[14] = number
+		socket.Send(t, frame)
 		for arrived := false; !arrived; { // after the second frame, the first one is in all sockets
 			_, packets, err := poll.Next(time.Minute)
 			require.NoError(t, err)

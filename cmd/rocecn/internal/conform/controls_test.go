@@ -508,7 +508,7 @@ func TestFailureNamesItsPackets(t *testing.T) {
 	}
 }
 
-// Each bit of the header of a CNP (IBTA A17, figure 6) and each octet after it has a fixed value, except BECN.
+// These fields of the header of a CNP (IBTA A17, figure 6), and the octets after it, have fixed values, except BECN.
 func TestCNPHeader(t *testing.T) {
 	s := subjectOf("receiver")
 	for _, c := range []struct {

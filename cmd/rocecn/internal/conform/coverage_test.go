@@ -77,5 +77,5 @@ func TestCasesByAbility(t *testing.T) {
 			fmt.Fprintln(&all, strings.Join(append([]string{name, c.id, string(c.level)}, c.needs...), " "))
 		}
 	}
-	require.Equal(t, string(wiretest.Must(os.ReadFile("testdata/cases.txt"))(t)), all.String())
+	require.Equal(t, string(wiretest.Must(os.ReadFile(wiretest.OwnPath(t, "cases.txt")))(t)), all.String())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -32,7 +33,7 @@ func mayFuse() bool {
 // requireResults compares lines with those of a file in testdata/results.
 func requireResults(t *testing.T, name, lines string) {
 	t.Helper()
-	file := filepath.Join("testdata", "results", name+".txt")
+	file := wiretest.OwnPath(t, filepath.Join("results", name+".txt"))
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(lines), 0o644))
 		return
