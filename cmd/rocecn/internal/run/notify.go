@@ -28,9 +28,19 @@ func newNotifier() (n notifier, err error) {
 	return n, err
 }
 
+// If systemd does not read, the agent continues without the notification. The watchdog is fed again soon.
+const (
+	stateTimeout    = 5 * time.Second
+	watchdogTimeout = 100 * time.Millisecond
+)
+
 // sendState sends one state if systemd listens.
-func (n *notifier) sendState(state string) {
+func (n *notifier) sendState(state string) { n.sendWithin(stateTimeout, state) }
+
+// sendWithin sends one state, or drops it if systemd does not read for this time.
+func (n *notifier) sendWithin(timeout time.Duration, state string) {
 	if n.socket != nil {
+		n.socket.SetWriteDeadline(time.Now().Add(timeout))
 		n.socket.Write([]byte(state)) // an error has no remedy
 	}
 }
@@ -43,7 +53,7 @@ func (n *notifier) sendReloading() {
 // feedWatchdog feeds systemd's watchdog if all workers are alive.
 func (s *server) feedWatchdog() {
 	if s.areWorkersAlive(workerTimeout) {
-		s.notify.sendState("WATCHDOG=1")
+		s.notify.sendWithin(watchdogTimeout, "WATCHDOG=1")
 	}
 }
 
