@@ -168,9 +168,9 @@ func (r *recent) add(
 	}
 }
 
-// grow doubles the number of sets if the maximum allows that, and at least an eighth of the entries is used or there are
-// few, with which chance decides whether two sets are full. It reports whether it did. A quarter would be too much: of
-// 400 tables with 20,000 connections one lost a request.
+// grow doubles the number of sets if the maximum allows that, and at least an eighth of the entries is used or there
+// are few, with which chance decides whether two sets are full. It reports whether it did. A quarter would be too much:
+// of 400 tables with 20,000 connections one lost a request.
 func (r *recent) grow() bool {
 	old := r.sets.All
 	if ways*len(old) >= r.most || ways*len(old) > max(8*r.used, minEntries) {
