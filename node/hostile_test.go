@@ -666,7 +666,7 @@ func (countingPairs) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
 	return maps.All(map[qpmap.Key]qpmap.Pair{})
 }
 
-// A frame that cannot be decoded has no effect of the frame before it: it is not answered, accepted or learned from.
+// A frame that cannot be decoded is not treated as the frame before it: it is not answered, accepted or learned from.
 func TestUndecodableFrameAfterAnother(t *testing.T) {
 	observed := 0
 	for _, c := range actingRoles(t, countingPairs{observed: &observed}) {
