@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -527,6 +528,32 @@ func TestCNPHeader(t *testing.T) {
 			out := rewrite(kindCNP, func(p *packet) { p.bth[c.octet] ^= c.toggle })
 			r := inMemory(t, s.profile, s.model(t, s.config), &fault{out: out}, "F07.1")["F07.1"]
 			require.Equal(t, c.want, r.Verdict, r.Seen)
+		})
+	}
+}
+
+// A failure about the second of two flows between the same hosts names a packet of that flow.
+func TestFailureNamesItsFlow(t *testing.T) {
+	for _, c := range []struct{ role, id string }{{"ingress", "W26.1"}, {"proxy", "P20.1"}} {
+		t.Run(c.role, func(t *testing.T) {
+			s := subjectOf(c.role)
+			var first, second uint32 // queue pairs of the sender
+			r := inMemory(t, s.profile, s.model(t, s.config), &fault{out: rewrite(kindCNP, func(p *packet) {
+				first = cmp.Or(first, p.destQP())
+				if p.destQP() != first {
+					second = p.destQP()
+					p.bth[5] ^= 0x40
+				}
+			})}, c.id)[c.id]
+			require.Equal(t, fail, r.Verdict, r.Seen)
+			require.NotZero(t, second)
+			value := func(fields []field) string {
+				i := slices.IndexFunc(fields, func(f field) bool { return f.Name == "destination queue pair" })
+				require.GreaterOrEqual(t, i, 0, "%v", fields)
+				return fields[i].Value
+			}
+			require.Equal(t, fmt.Sprintf("0x%06x", second^0x400000), value(r.frame))
+			require.Equal(t, fmt.Sprintf("0x%06x", second-127), value(r.about))
 		})
 	}
 }

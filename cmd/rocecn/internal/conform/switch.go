@@ -41,9 +41,7 @@ func (x *trial) checkAll(k kind, streams []*stream, c check) outcome {
 		expected, got := c(x, n, s)
 		switch {
 		case expected != "":
-			o := failed(n, expected, "%s", got)
-			o.about = x.packetOf(s)
-			return o
+			return x.fieldFailed(n, s, expected, got)
 		case got != "":
 			unchecked = got
 		default:
