@@ -54,7 +54,7 @@ func (c *connections) send(i int, tables ...*Table) {
 
 // All connections are paired, also if there are many, in any order, by a whole table and by shards.
 func TestManyConnections(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	const messages = 4
 	for _, row := range []struct {
 		name                    string
@@ -110,7 +110,7 @@ func TestManyConnections(t *testing.T) {
 // Connections that take turns do not prevent one another from being paired when the tables for
 // evidence are full, and the table reports that they were.
 func TestFullTablesOfEvidence(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	const n, size = 1000, 400
 	table := New(Config{MaxFlows: size, Seed: 1})
 	c := newConnections(n)

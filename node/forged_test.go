@@ -457,7 +457,7 @@ func attacks() []attack {
 
 // Under forged packets the roles still know the queue pairs. SECURITY.md has the figures.
 func TestForgedQueuePairs(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	doc := string(wiretest.Must(os.ReadFile("../SECURITY.md"))(t))
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (c *taker) send(m *qpmap.Map, now time.Time) {
 // All of many connections that take turns are learned, in a fixed and in a random order. The first
 // configuration is that of a program that sets nothing, the second that of the roles of rocecn.
 func TestManyConnections(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	for _, c := range []struct {
 		name   string
 		n      int

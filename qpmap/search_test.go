@@ -300,7 +300,7 @@ func (o *outcome) lost(without *outcome) (most int) {
 // most three answers of the map, and no answer is wrong. Only a long run tries each pair at each moment of each
 // scenario; another one tries it at a fifth of them, or a tenth in a short run.
 func TestForgedOneOrTwo(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	all := forgeries()
 	every := 5
 	switch {
@@ -375,7 +375,7 @@ func TestForgedAtRandomPackets(t *testing.T) {
 // Neither the pairs that come beside others nor those that take their places cost memory, and they stay within the
 // table.
 func TestForgedInSmallTables(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	all := forgeries()
 	for _, size := range []int{2, 3, 4, 6, 64} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

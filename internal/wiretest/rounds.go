@@ -36,14 +36,6 @@ func Once(t *testing.T) {
 	}
 }
 
-// SkipUnderRace skips a slow test of one goroutine, in which the race detector can find nothing.
-func SkipUnderRace(t *testing.T) {
-	t.Helper()
-	if Race {
-		t.Skip("uses one goroutine")
-	}
-}
-
 // CollectRarely lets the heap grow by percent of the memory in use before garbage is collected, unless GOGC is set in
 // the environment. It is for a TestMain of tests that make much garbage. The limit keeps it within the address space of
 // a 32-bit system.

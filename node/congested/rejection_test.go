@@ -161,7 +161,7 @@ func TestUnconfirmedExpires(t *testing.T) {
 // switch that sends 200 Fast CNPs a second about the flow. At least 99.9 % of the packets are still answered by a Fast
 // CNP.
 func TestBlindRejections(t *testing.T) {
-	wiretest.SkipUnderRace(t)
+	wiretest.Alone(t)
 	seeds := uint64(2)
 	if wiretest.Long() {
 		seeds = 4

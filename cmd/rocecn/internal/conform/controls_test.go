@@ -474,14 +474,18 @@ func TestEscapedJSON(t *testing.T) {
 	require.Equal(t, name, last.Device)
 }
 
+// valueOf returns the value of a field of a decoded packet.
+func valueOf(t *testing.T, fields []field, name string) string {
+	t.Helper()
+	i := slices.IndexFunc(fields, func(f field) bool { return f.Name == name })
+	require.GreaterOrEqual(t, i, 0, "%s in %v", name, fields)
+	return fields[i].Value
+}
+
 // A failure names the packet that is wrong, and a packet of the flow that it is about, also if packets about another
 // flow are right. Without a fault, both are about the same flow.
 func TestFailureNamesItsPackets(t *testing.T) {
-	value := func(fields []field, name string) string {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.Name == name })
-		require.GreaterOrEqual(t, i, 0, "%s in %v", name, fields)
-		return fields[i].Value
-	}
+	value := func(fields []field, name string) string { return valueOf(t, fields, name) }
 	for _, c := range []struct {
 		role, id string
 		kind     kind
@@ -547,13 +551,9 @@ func TestFailureNamesItsFlow(t *testing.T) {
 			})}, c.id)[c.id]
 			require.Equal(t, fail, r.Verdict, r.Seen)
 			require.NotZero(t, second)
-			value := func(fields []field) string {
-				i := slices.IndexFunc(fields, func(f field) bool { return f.Name == "destination queue pair" })
-				require.GreaterOrEqual(t, i, 0, "%v", fields)
-				return fields[i].Value
-			}
-			require.Equal(t, fmt.Sprintf("0x%06x", second^0x400000), value(r.frame))
-			require.Equal(t, fmt.Sprintf("0x%06x", second-127), value(r.about))
+			require.Equal(t, fmt.Sprintf("0x%06x", second^0x400000), valueOf(t, r.frame, "destination queue pair"))
+			// By trial.connections, flow n has the queue pairs n+128 of the sender and n+1 of the receiver.
+			require.Equal(t, fmt.Sprintf("0x%06x", second-127), valueOf(t, r.about, "destination queue pair"))
 		})
 	}
 }

@@ -132,7 +132,7 @@ func encapsulated(v6 bool, change func(i int, s *stream), c check) func(x *trial
 					continue
 				}
 				if other := labels[n.label]; n.label != 0 && other != nil && other != s {
-					return failed(n, x.c.expected, "label 0x%05x for two flows", n.label)
+					return x.fieldFailed(n, s, x.c.expected, fmt.Sprintf("label 0x%05x for two flows", n.label))
 				}
 				labels[n.label] = s
 			}
@@ -181,7 +181,7 @@ func stableLabels(x *trial) outcome {
 		list := x.outers(s)
 		for _, n := range list {
 			if e, g := same("label", fmt.Sprintf("0x%05x", list[0].label), fmt.Sprintf("0x%05x", n.label)); e != "" {
-				return failed(n, e, "%s", g)
+				return x.fieldFailed(n, s, e, g)
 			}
 		}
 	}
@@ -195,7 +195,8 @@ func oneEgress(x *trial) outcome {
 		list := x.outers(s)
 		for _, n := range list {
 			if n.dst != list[0].dst || slices.Contains(x.profile.Device.Addresses, n.dst) {
-				return failed(n, fmt.Sprintf("outer destination %v", list[0].dst), "outer destination %v", n.dst)
+				return x.fieldFailed(n, s, fmt.Sprintf("outer destination %v", list[0].dst),
+					fmt.Sprintf("outer destination %v", n.dst))
 			}
 		}
 	}

@@ -599,8 +599,9 @@ func longTrace(x *trial) outcome {
 	hasOne := func(n *seen) bool { return len(n.options(protocolOptions)) == 1 }
 	for _, n := range about {
 		if o, wrong := x.fastCNP(n); wrong == "" {
-			if expected, got := checkLongTrace(match(n, all), o); expected != "" {
-				return failed(n, expected, "%s", got)
+			s := match(n, all)
+			if expected, got := checkLongTrace(s, o); expected != "" {
+				return x.fieldFailed(n, s, expected, got)
 			}
 		} else if slices.ContainsFunc(others, hasOne) { // otherwise F24.1 is about that
 			return failed(n, "one option, as about plain flows", "%s", wrong)
