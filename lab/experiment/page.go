@@ -228,7 +228,7 @@ func (r *Results) buildPage() *page {
 		for _, v := range kind.verdicts {
 			table = append(table, []string{
 				kind.name, v.Experiment, v.Case, v.Figure, fmt.Sprint(v.change), fmt.Sprint(v.from), fmt.Sprint(v.to),
-				fmt.Sprint(v.seeds), r.commit(v.of), v.of.formatConditions(),
+				fmt.Sprint(v.seeds), r.commitOf(v.of), v.of.formatConditions(),
 			})
 		}
 	}
@@ -258,21 +258,13 @@ func (r *Results) table2csv(e *Experiment) template.URL {
 				}
 				table = append(table, []string{
 					e.ID, c.Name, v.String(), shown.Figure, Unit(shown.Figure), fmt.Sprint(m), fmt.Sprint(from),
-					fmt.Sprint(to), fmt.Sprint(len(r.Values(c, v, shown.Figure))), r.commit(c), line,
+					fmt.Sprint(to), fmt.Sprint(len(r.Values(c, v, shown.Figure))), r.commitOf(c), line,
 				})
 				line = ""
 			}
 		}
 	}
 	return asCSV(table)
-}
-
-// commit returns the commit of the program that ran a case.
-func (r *Results) commit(c *CaseText) string {
-	if c.Commit != "" {
-		return c.Commit
-	}
-	return r.Commit
 }
 
 // maps returns C1 as maps, and as a file: a line for each place on a map.
@@ -331,7 +323,7 @@ func (r *Results) maps() ([]heatMap, template.URL) {
 						cell.Text, cell.Title = fmt.Sprintf(k.format, x), cases[i].Name
 						some = true
 						table = append(table, []string{
-							k.title, k.unit, hop.Text, way.Text, fmt.Sprint(x), cases[i].Name, r.commit(cases[i]),
+							k.title, k.unit, hop.Text, way.Text, fmt.Sprint(x), cases[i].Name, r.commitOf(cases[i]),
 							cases[i].formatConditions(),
 						})
 					}

@@ -135,7 +135,7 @@ type Plan struct {
 	Share, Of int      // share 1 to Of; 0 of 0 is everything
 	Before    *Results // results of an earlier run of the plan, or nil: whole cases in it do not run again
 
-	// Save, if not nil, is called with the results so far after each case.
+	// Save, if not nil, is called after each case with the results so far, and with those of Before that they lack.
 	Save func(*Results) error
 }
 
@@ -196,15 +196,42 @@ func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(
 			r.Runs = append(r.Runs, *run)
 		}
 		if p.Save != nil && len(runs) > 0 && err == nil {
-			if err := p.Save(r); err != nil {
+			if err := p.save(r); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if p.Save != nil && err == nil {
-		err = p.Save(r)
+		err = p.save(r)
 	}
 	return r, err
+}
+
+// save calls Save with the results so far, and with the cases of the earlier results that have no runs in them, which
+// are of other experiments, of other shares, or come later.
+func (p *Plan) save(r *Results) error {
+	if p.Before == nil {
+		return p.Save(r)
+	}
+	kept := Results{Commit: p.Before.Commit, Size: p.Before.Size, Series: p.Before.Series, Checks: p.Before.Checks}
+	for _, c := range p.Before.Cases {
+		if p.Before.hasRuns(&c) && !r.hasRuns(&c) {
+			kept.Cases = append(kept.Cases, c)
+		}
+	}
+	if len(kept.Cases) == 0 {
+		return p.Save(r)
+	}
+	for _, run := range p.Before.Runs {
+		if kept.hasCase(run.Experiment, run.Case) {
+			kept.Runs = append(kept.Runs, run)
+		}
+	}
+	all, err := Merge([]*Results{r, &kept})
+	if err != nil {
+		return err
+	}
+	return p.Save(all)
 }
 
 // runBefore returns a case as the plan's earlier results have it, if all its runs are among them.
@@ -228,9 +255,7 @@ func (p *Plan) runBefore(c *Case) (text CaseText, runs []*Run, known bool, err e
 					runs = append(runs, run)
 				}
 			}
-			if had.Commit == "" {
-				had.Commit = p.Before.Commit
-			}
+			had.Commit = p.Before.commitOf(&had)
 			if len(runs) == len(c.Scenario.Variants)*len(c.Scenario.Seeds) {
 				return had, runs, true, nil
 			}
@@ -388,9 +413,7 @@ func Merge(all []*Results) (*Results, error) {
 			}
 		}
 		for _, c := range r.Cases {
-			if c.Commit == "" {
-				c.Commit = r.Commit
-			}
+			c.Commit = r.commitOf(&c)
 			id := caseID{c.Experiment, c.Name}
 			at, known := order[id]
 			if !known {
@@ -448,6 +471,20 @@ func Merge(all []*Results) (*Results, error) {
 		return int(int64(a.Seed) - int64(b.Seed))
 	})
 	return m, nil
+}
+
+// commitOf returns the commit of the program that ran a case: its own, or the first of the results.
+func (r *Results) commitOf(c *CaseText) string {
+	if c.Commit != "" {
+		return c.Commit
+	}
+	first, _, _ := strings.Cut(r.Commit, ", ")
+	return first
+}
+
+// hasCase reports whether the results have a case.
+func (r *Results) hasCase(experiment, name string) bool {
+	return slices.ContainsFunc(r.Cases, func(c CaseText) bool { return c.Experiment == experiment && c.Name == name })
 }
 
 // hasRuns reports whether there is a run of a case.

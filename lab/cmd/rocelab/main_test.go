@@ -179,6 +179,22 @@ func TestExperiments(t *testing.T) {
 	require.Equal(t, failed, status)
 	require.Equal(t, "rocelab run: -results: "+files[0]+": results of size quick: want full\n", errs)
 
+	// A run of other cases keeps those in the file.
+	readRuns := func() []experiment.Run {
+		var r experiment.Results
+		require.NoError(t, json.Unmarshal(wiretest.Must(os.ReadFile(files[0]))(t), &r))
+		return r.Runs
+	}
+	before := readRuns()
+	status, _, errs = call(t.Context(), "", "run", "-quick", "-seeds", "1", "-results", files[0], "-cases",
+		"unlimited, senders 8, message 1000 KB", "C2m")
+	require.Equal(t, 0, status, errs)
+	after := readRuns()
+	require.Greater(t, len(after), len(before))
+	for _, run := range before {
+		require.Contains(t, after, run)
+	}
+
 	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2m")
 	require.Equal(t, interrupted, status)
 	require.Equal(t, "rocelab run: interrupted; 40 runs are missing\n", errs)
