@@ -13,6 +13,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/stretchr/testify/require"
 )
@@ -133,6 +134,45 @@ func TestRatios(t *testing.T) {
 	delete(r.Runs[2].Figures, peak)
 	cell, _ = r.Cell(c, lab.CNP, peak)
 	require.Equal(t, "2 (1 of 4 seeds)", cell)
+}
+
+// What is saved has the earlier results as well, each case with its commit and once.
+func TestSaveKeepsOtherCases(t *testing.T) {
+	all := small()
+	require.Len(t, all, 2)
+	var saved []*Results
+	run := func(commit string, cases []Case, before *Results) {
+		p := Plan{Cases: cases, Before: before, Save: func(r *Results) error {
+			saved = append(saved, r)
+			return nil
+		}}
+		_, err := p.Run(t.Context(), commit, Quick, func(float64) {})
+		require.NoError(t, err)
+	}
+	last := func() *Results { return saved[len(saved)-1] }
+	run("a", all[1:], nil)
+	last().Checks = []check.Row{{Check: "A1"}}
+	run("b", all[:1], last())
+	require.Equal(t, "b, a", last().Commit)
+	require.Len(t, last().Cases, 2)
+	require.Len(t, last().Runs, 20)
+	require.Zero(t, last().Missing())
+	require.Len(t, last().Checks, 1)
+	for i, commit := range []string{"b", "a"} {
+		c := &last().Cases[i]
+		require.Equal(t, all[i].Name, c.Name)
+		require.Equal(t, commit, c.Commit)
+	}
+
+	// Nothing runs again, and nothing is lost.
+	before := len(saved)
+	run("c", all, last())
+	require.Len(t, saved, before+1, "only at the end")
+	require.Len(t, last().Runs, 20)
+	require.Len(t, last().Checks, 1)
+	for i, commit := range []string{"b", "a"} {
+		require.Equal(t, commit, last().Cases[i].Commit)
+	}
 }
 
 // Figures of finished messages are accompanied by the number of unfinished ones. A quantile that unfinished messages

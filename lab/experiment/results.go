@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,9 +134,10 @@ type key struct {
 type Plan struct {
 	Cases     []Case
 	Share, Of int      // share 1 to Of; 0 of 0 is everything
-	Before    *Results // results of an earlier run of the plan, or nil: whole cases in it do not run again
+	Before    *Results // results of an earlier run, or nil: whole cases in it do not run again
 
-	// Save, if not nil, is called after each case with the results so far, and with those of Before that they lack.
+	// Save, if not nil, is called after each case that ran and at the end, with the results so far, and with those of
+	// Before that they lack.
 	Save func(*Results) error
 }
 
@@ -165,9 +167,9 @@ func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(
 	for i := range p.Cases {
 		c := &p.Cases[i]
 		var runs []*Run
+		var known bool
 		text := CaseText{}
 		if p.isOwn(i) && err == nil {
-			var known bool
 			if text, runs, known, err = p.runBefore(c); err != nil {
 				return nil, err
 			}
@@ -195,7 +197,7 @@ func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(
 		for _, run := range runs {
 			r.Runs = append(r.Runs, *run)
 		}
-		if p.Save != nil && len(runs) > 0 && err == nil {
+		if p.Save != nil && len(runs) > 0 && !known && err == nil {
 			if err := p.save(r); err != nil {
 				return nil, err
 			}
@@ -213,15 +215,22 @@ func (p *Plan) save(r *Results) error {
 	if p.Before == nil {
 		return p.Save(r)
 	}
-	kept := Results{Commit: p.Before.Commit, Size: p.Before.Size, Series: p.Before.Series, Checks: p.Before.Checks}
+	kept := Results{Size: p.Before.Size, Series: p.Before.Series, Checks: p.Before.Checks}
+	var commits []string
 	for _, c := range p.Before.Cases {
-		if p.Before.hasRuns(&c) && !r.hasRuns(&c) {
-			kept.Cases = append(kept.Cases, c)
+		if !p.Before.hasRuns(&c) || r.hasRuns(&c) {
+			continue
 		}
+		c.Commit = p.Before.commitOf(&c)
+		if !slices.Contains(commits, c.Commit) {
+			commits = append(commits, c.Commit)
+		}
+		kept.Cases = append(kept.Cases, c)
 	}
-	if len(kept.Cases) == 0 {
+	if len(kept.Cases)+len(kept.Series)+len(kept.Checks) == 0 {
 		return p.Save(r)
 	}
+	kept.Commit = cmp.Or(strings.Join(commits, ", "), r.Commit)
 	for _, run := range p.Before.Runs {
 		if kept.hasCase(run.Experiment, run.Case) {
 			kept.Runs = append(kept.Runs, run)

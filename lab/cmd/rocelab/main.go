@@ -108,7 +108,8 @@ func runScenario(ctx context.Context, args []string, stdin io.Reader, stdout, st
 	f.StringVar(&o.variants, "variants", "", "run only these variants of scenarios, as in cnp,fastcnp")
 	f.StringVar(&o.messages, "messages", "", "write a line for each message of a scenario to this CSV `file`")
 	f.StringVar(&o.series, "series", "", "run a scenario again, and write 200 intervals of it to this CSV `file`")
-	f.StringVar(&o.state, "results", "", "write the results to this `file` after each case, and omit the cases in it")
+	f.StringVar(&o.state, "results", "",
+		"write the results to this `file` after each case; omit the cases in it, and keep others")
 	if err := f.Parse(args); err != nil {
 		return exitStatus(err)
 	}
