@@ -136,7 +136,7 @@ func TestRatios(t *testing.T) {
 	require.Equal(t, "2 (1 of 4 seeds)", cell)
 }
 
-// What is saved has the earlier results as well, each case with its commit and once.
+// The saved results include the earlier ones, each case once and with its commit.
 func TestSaveKeepsOtherCases(t *testing.T) {
 	all := small()
 	require.Len(t, all, 2)
