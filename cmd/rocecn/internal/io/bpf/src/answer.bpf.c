@@ -253,16 +253,18 @@ static __always_inline int reachable4(__u32 address)
 }
 
 /*
- * level_of is level.Thresholds.Of. Before Linux 6.6, egress stays if the process dies, but the
- * programs that record the depth end: without STALE the last depth would count for ever.
+ * level_of is level.Thresholds.Of, and sets the depth that it used: dequeue may change that of the
+ * port on another processor. Before Linux 6.6, egress stays if the process dies, but the programs
+ * that record the depth end: without STALE the last depth would count for ever.
  */
-static __always_inline __u32 level_of(struct port *port)
+static __always_inline __u32 level_of(struct port *port, __u64 *used)
 {
-	__u64 depth = port->depth;
+	__u64 depth = *(volatile __u64 *)&port->depth;
 	__u32 level = port->level;
 
 	if (depth && (__s64)(bpf_ktime_get_ns() - port->noted) > STALE * 1000000000LL)
 		depth = 0;
+	*used = depth;
 #pragma unroll
 	for (__u32 i = 0; i < LEVELS; i++)
 		if (level == i && depth >= port->up[i])
@@ -381,12 +383,13 @@ int egress(struct __sk_buff *skb)
 	__u32 interface = skb->ifindex, was;
 	struct packet p;
 	enum policy policy;
+	__u64 depth;
 	__u32 level;
 	struct port *port = bpf_map_lookup_elem(&ports, &interface);
 
 	if (!port)
 		return TC_ACT_UNSPEC;
-	level = level_of(port);
+	level = level_of(port, &depth);
 	if (!level)
 		return TC_ACT_UNSPEC;
 	switch (parse(&from, skb->protocol, &p)) {
@@ -419,7 +422,7 @@ int egress(struct __sk_buff *skb)
 		count(ROUTED);
 	} else if (!reachable(p.dst)) { /* a Fast CNP would name it */
 		count(ADDRESS);
-	} else if (!ready(&p, level, port->depth, policy)) {
+	} else if (!ready(&p, level, depth, policy)) {
 		count(LIMITED);
 	} else {
 		was = skb->mark;
