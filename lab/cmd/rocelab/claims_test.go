@@ -499,12 +499,12 @@ func TestQuickAgainstFull(t *testing.T) {
 			}
 			for figure := range figures(full, f) {
 				for _, v := range f.Variants {
-					state := quick.Steadiness(q, v, figure)
-					if state == experiment.InSteady && full.Steadiness(f, v, figure).IsShown() {
+					state, fullState := quick.Steadiness(q, v, figure), full.Steadiness(f, v, figure)
+					if state == experiment.InSteady && fullState.IsShown() {
 						a, aFrom, aTo, _ := quick.Median(q, v, figure)
 						b, bFrom, bTo, _ := full.Median(f, v, figure)
 						steady++
-						if full.Steadiness(f, v, figure) == experiment.InSteady {
+						if fullState == experiment.InSteady {
 							checked++
 						}
 						if math.Abs(a-b) > 0.02*math.Abs(b) && (aTo < bFrom || bTo < aFrom) {
@@ -522,7 +522,9 @@ func TestQuickAgainstFull(t *testing.T) {
 			}
 		}
 	}
+	require.Greater(t, steady, 80)
 	require.LessOrEqual(t, float64(apart), 0.05*float64(steady))
+	require.Greater(t, signs, 100)
 	require.Zero(t, apart, "the page says so")
 	page := strings.Join(strings.Fields(string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))), " ")
 	require.Contains(t, page, fmt.Sprintf("No two of %d figures are so far apart, %d of them checked at both sizes; "+

@@ -210,14 +210,14 @@ func (x *trial) requireNone(packets ...*seen) {
 	}
 }
 
-// requireField fails the case if a notification about a stream does not pass a check.
+// requireField fails the case if a packet about a stream does not pass a check.
 func (x *trial) requireField(n *seen, s *stream, c check) {
 	if expected, got := c(x, n, s); expected != "" {
 		panic(x.fieldFailed(n, s, expected, got))
 	}
 }
 
-// fieldFailed returns the failure of a check of a notification about a stream.
+// fieldFailed returns the failure of a check of a packet about a stream, and names a packet of the stream.
 func (x *trial) fieldFailed(n *seen, s *stream, expected, got string) outcome {
 	o := failed(n, expected, "%s", got)
 	o.about = x.packetOf(s)

@@ -485,7 +485,6 @@ func valueOf(t *testing.T, fields []field, name string) string {
 // A failure names the packet that is wrong, and a packet of the flow that it is about, also if packets about another
 // flow are right. Without a fault, both are about the same flow.
 func TestFailureNamesItsPackets(t *testing.T) {
-	value := func(fields []field, name string) string { return valueOf(t, fields, name) }
 	for _, c := range []struct {
 		role, id string
 		kind     kind
@@ -494,7 +493,7 @@ func TestFailureNamesItsPackets(t *testing.T) {
 			s := subjectOf(c.role)
 			r := inMemory(t, s.profile, s.model(t, s.config), nil, c.id)[c.id]
 			require.Equal(t, pass, r.Verdict, r.Seen)
-			require.Equal(t, value(r.frame, "destination"), value(r.about, "source"))
+			require.Equal(t, valueOf(t, r.frame, "destination"), valueOf(t, r.about, "source"))
 
 			second := hostOfText("2001:db8:a:1::11") // the second host
 			r = inMemory(t, s.profile, s.model(t, s.config), &fault{out: rewrite(c.kind, func(p *packet) {
@@ -504,11 +503,11 @@ func TestFailureNamesItsPackets(t *testing.T) {
 			})}, c.id)[c.id]
 			require.Equal(t, fail, r.Verdict, r.Seen)
 			require.Positive(t, r.Frame)
-			require.Equal(t, second.String(), value(r.frame, "destination"))
-			require.Equal(t, string(c.kind), value(r.frame, "kind"))
-			require.Contains(t, r.Seen, value(r.frame, "destination queue pair"))
-			require.Equal(t, second.String(), value(r.about, "source"))
-			require.Equal(t, string(kindData), value(r.about, "kind"))
+			require.Equal(t, second.String(), valueOf(t, r.frame, "destination"))
+			require.Equal(t, string(c.kind), valueOf(t, r.frame, "kind"))
+			require.Contains(t, r.Seen, valueOf(t, r.frame, "destination queue pair"))
+			require.Equal(t, second.String(), valueOf(t, r.about, "source"))
+			require.Equal(t, string(kindData), valueOf(t, r.about, "kind"))
 		})
 	}
 }
