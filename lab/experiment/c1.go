@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
@@ -21,7 +22,11 @@ var positions = Experiment{
 	cases: func(s Size) (cases []Case) {
 		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
 		for _, way := range chooseSize(s, ways, ways[:3]) {
-			for _, hop := range chooseSize(s, []int{1, 2, 3, 4, 5}, []int{1, 3, 5}) {
+			hops := chooseSize(s, []int{1, 2, 3, 4, 5}, []int{1, 3, 5})
+			if way > ms {
+				hops = []int{1, 3, 5} // a run takes ten times as long as over 1 ms
+			}
+			for _, hop := range hops {
 				c := Case{At: []Coordinate{length("one way", way), number("hop", float64(hop), "")}}
 				t := scenario.Default()
 				paper40(t)
@@ -34,11 +39,20 @@ var positions = Experiment{
 				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: max(µs, way/10)}}
 				t.Warmup = max(100*ms, 200*way)
 				t.Duration = chooseSize(s, 2*t.Warmup, t.Warmup+max(60*ms, 200*way))
+				if way > ms {
+					t.Duration = t.Warmup + 100*way
+				}
 				c.Scenario = t
 				cases = append(cases, c)
 			}
 		}
-		return withReactions(cases, func(c *Case) bool { return c.At[0].Value >= 100 }) // µs: below, all use the link
+		cases = withReactions(cases, func(c *Case) bool { // below 100 µs, all use the link
+			way, hop := c.At[0].Value, c.At[1].Value
+			return way == 100 || way == 1000 && s == Full || way >= 1000 && hop == 1
+		})
+		return slices.DeleteFunc(cases, func(c Case) bool { // its queue grows as long as the run, to gigabytes
+			return s == Full && c.At[0].Value >= 1000 && hasCoordinate("reaction", "ConnectX-like")(&c)
+		})
 	},
 	rows: func(r *Results) (rows []check.Row) {
 		for _, c := range r.In("C1") {

@@ -36,7 +36,7 @@ var frontiers = Experiment{
 							t.Topology.Kind, t.Topology.Hosts, way = "star", 33, 2*µs
 							t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 32, Jitter: µs}}
 						}
-						t.Warmup = chooseSize(s, max(100*ms, 300*way), 60*ms)
+						t.Warmup = chooseSize(s, max(100*ms, 150*way), 60*ms)
 						t.Duration = 2 * t.Warmup
 						cases = append(cases, Case{Scenario: t, At: []Coordinate{
 							word("network", place, len(place)), number("KMin", float64(kmin)/1000, "KB"),

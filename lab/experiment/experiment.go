@@ -24,7 +24,7 @@ type Size uint8
 
 // The sizes.
 const (
-	Full  Size = iota // as documented, with ten seeds, or six for long experiments
+	Full  Size = iota // as documented, with ten seeds, or six for long experiments and cases
 	Quick             // smaller networks, fewer points, shorter, with six seeds
 )
 
@@ -123,17 +123,21 @@ func IDs() (ids []string) {
 	return ids
 }
 
+// longCase is the simulated time from which on a case has six seeds at full size.
+const longCase = 1000 * ms
+
 // Cases returns the cases of an experiment. seeds replaces the number of seeds of the size; 0 does not.
 func (e *Experiment) Cases(s Size, seeds int) []Case {
 	cases := e.cases(s)
-	if seeds == 0 {
-		seeds = s.seeds()
-		if s == Full && e.Long {
-			seeds = fewestSeeds
-		}
-	}
 	for i := range cases {
 		c := &cases[i]
+		n := seeds
+		if n == 0 {
+			n = s.seeds()
+			if s == Full && (e.Long || c.Scenario.Duration >= longCase) {
+				n = fewestSeeds
+			}
+		}
 		c.Experiment, c.shown = e.ID, e.shown
 		var where []string
 		for _, at := range c.At {
@@ -142,7 +146,7 @@ func (e *Experiment) Cases(s Size, seeds int) []Case {
 		c.Name = strings.Join(where, ", ")
 		c.Scenario.Name = e.ID + ", " + e.Title + ": " + c.Name
 		c.Scenario.Seeds = nil
-		for seed := range seeds {
+		for seed := range n {
 			c.Scenario.Seeds = append(c.Scenario.Seeds, uint64(seed+1))
 		}
 	}
