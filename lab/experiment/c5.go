@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"slices"
+
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/rocecn/rocecn/lab/sim"
@@ -121,7 +123,7 @@ var labels = Experiment{
 	ID:    "C6",
 	Title: "more flows over a WAN than labels, and flows that are forgotten",
 	Asks: "How do flows fare for which the ingress PE has no label? Their FCNs name label 0, which belongs to" +
-		" no flow; the flows that have a label pay for all.",
+		" no flow; the flows that have a label pay for all. Is it the same with selective repeat?",
 	shown: []Shown{{goodput, 1}, {use, 1}, {later, -1}, {jain, 1}, {unlabelled, 0}, {notified, 0}, {firstCut, -1},
 		{astray, -1}, {unlearned, -1}, {"FCNs", 0}, {"messages to proxies", 0}},
 	cases: func(s Size) (cases []Case) {
@@ -140,9 +142,16 @@ var labels = Experiment{
 			t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: ms / 10}}
 			t.Warmup = chooseSize(s, 200*ms, 100*ms)
 			t.Duration = 2 * t.Warmup
-			cases = append(cases, Case{Scenario: t, At: []Coordinate{
+			c := Case{Scenario: t, At: []Coordinate{
 				number("flows", float64(flows), ""), number("with a label", float64(share), "%"),
-			}})
+			}}
+			cases = append(cases, c)
+			if share == 75 || share == 50 { // after a loss, are all later packets retransmitted, or the lost ones?
+				selective := *t
+				selective.Host.Selective = true
+				cases = append(cases, Case{Scenario: &selective, At: append(slices.Clone(c.At),
+					word("retransmitted", "lost packets", 1))})
+			}
 		}
 		return append(cases, silentSizes(s)...)
 	},
