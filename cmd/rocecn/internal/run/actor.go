@@ -97,11 +97,11 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	if outcome == node.NoAction && len(packet) > 0 {
 		outcome = node.ActionForwarded // traffic that the role does not handle
 	}
+	if d.Action == node.ActionLearned { // counted when it is in effect
+		a.withKernel(func(k kernelProgram) { k.applyDecision(a.Role, d, a.now) })
+	}
 	if !due {
 		a.outcomes[outcome].Add(1)
-	}
-	if d.Action == node.ActionLearned {
-		a.withKernel(func(k kernelProgram) { k.applyDecision(a.Role, d, a.now) })
 	}
 	if d.MarkECN && a.live {
 		a.marksNotMade.Add(1)

@@ -216,9 +216,12 @@ func TestKernelRejections(t *testing.T) {
 	require.Regexp(t, `"rejecting": \{\s*"total": 1,\s*"hosts": \[\s*\{\s*"host": "2001:db8:1::a",\s*"since": "`,
 		status)
 	require.NotContains(t, status, "not public")
-	agent.reload(t, config+"per_flow = \"1us\"\n") // the rejection stays known
-	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
-	wiretest.Await(t, "they are marked", func() bool { // once the queue is long enough
+	was = marked()
+	agent.reload(t, config+"per_flow = \"1us\"\n")
+	for !strings.Contains(agent.log(), "msg=reloaded") { // the rejection stays known from the first packet on
+		sends(t, out, datagram(t, 17))
+	}
+	wiretest.Await(t, "they are marked", func() bool {
 		sends(t, out, datagram(t, 17))
 		return marked() >= was+24
 	})

@@ -94,12 +94,17 @@ func (c *kernelSwitch) findSender(a netip.Addr) (s kernelSender, ok bool) {
 
 func (c *kernelSwitch) tryOpen() error { return fastpath.TryAnswerer(c.AnswererConfig) }
 
-func (c *kernelSwitch) open(kernelProgram) (kernelProgram, error) {
+func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
 	a, err := fastpath.OpenAnswerer(c.AnswererConfig)
 	if err != nil {
 		return nil, err
 	}
 	p := &switchProgram{Answerer: a, config: c, rejected: map[netip.Addr]fastpath.Policy{}}
+	if last, ok := last.(*switchProgram); ok { // first of all, or they get Fast CNPs until syncRole is called
+		for host := range last.rejected {
+			p.reject(host)
+		}
+	}
 	for _, s := range c.senders {
 		if err == nil {
 			err = a.SetSender(s.Prefix, s.policy)
@@ -170,8 +175,13 @@ func (p *switchProgram) applyDecision(_ node.Role, d *node.Decision, _ time.Time
 	if _, ok := p.rejected[d.From]; ok || len(p.rejected) >= maxRejected {
 		return
 	}
-	if s, ok := p.config.findSender(d.From); ok && s.Method == congested.MethodFastCNP {
-		p.setRejected(d.From, p.config.AfterProbe)
+	p.reject(d.From)
+}
+
+// reject ends the Fast CNPs to a host, if it gets any.
+func (p *switchProgram) reject(host netip.Addr) {
+	if s, ok := p.config.findSender(host); ok && s.Method == congested.MethodFastCNP {
+		p.setRejected(host, p.config.AfterProbe)
 	}
 }
 
