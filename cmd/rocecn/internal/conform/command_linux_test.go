@@ -26,7 +26,7 @@ func TestCommand(t *testing.T) {
 	program := filepath.Join(dir, "congest")
 	script := fmt.Sprintf("#!/bin/sh\necho \"$1\" >>%s/log\n[ \"$1\" = 'on; $HOME' ] && exec sleep 100\nexit 0\n", dir)
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
-	profile := congestedBy(fmt.Sprintf("for = \"200ms\"\nstart = [%q, \"on; $HOME\"]\nstop = [%q, \"off\"]\n",
+	profile := congestedBy(fmt.Sprintf("for = \"1s\"\nstart = [%q, \"on; $HOME\"]\nstop = [%q, \"off\"]\n",
 		program, program))
 	results, status := b.conformRepeated(t, profile, "F01.1")
 	require.Equal(t, 3, status) // the device has no agent

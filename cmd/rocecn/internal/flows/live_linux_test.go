@@ -78,9 +78,14 @@ func TestLive(t *testing.T) {
 	out.Reset()
 	stderr.Reset()
 	var shown atomic.Bool
-	go send(shown.Load)
+	sent := make(chan struct{})
+	go func() {
+		send(shown.Load)
+		close(sent)
+	}()
 	require.Zero(t, Top(t.Context(), []string{"-interval", "50ms", "-n", "3", "-i", "far"}, nil, &out, &stderr))
 	shown.Store(true)
+	<-sent
 	require.Equal(t, 3, strings.Count(out.String(), "rocecn top far, 50ms from "))
 	require.Contains(t, out.String(), "192.0.2.1 > 192.0.2.2")
 	require.Contains(t, out.String(), "0 dropped by the kernel")

@@ -245,8 +245,9 @@ func TestEveryPacketIsCounted(t *testing.T) {
 			sends(t, fromA, data, datagram(t, 18))
 			sends(t, fromB, answer, broken, complaint(t, data))
 		}
-		if round%10 == 9 { // no faster than the test network
+		if round%10 == 9 { // no faster than the test network and the agent
 			agent.awaits(t, float64((round+1)*burst), "rocecn_source_packets_total", `source="messages"`)
+			agent.awaits(t, float64(4*(round+1)*burst+1), "rocecn_source_packets_total", `source="both"`)
 		}
 	}
 	const each = rounds * burst

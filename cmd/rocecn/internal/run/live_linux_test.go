@@ -427,7 +427,7 @@ func TestReloadOpens(t *testing.T) {
 		agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "`+name+`"]`, 1)+
 			"[source."+name+"]\ntype = \"nflog\"\ngroup = 7\n")
 		agent.awaits(t, 1, "rocecn_source_up", `source="`+name+`"`)
-		require.EqualValues(t, 1, agent.metric("rocecn_config_last_reload_successful"))
+		agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	}
 	agent.reload(t, strings.Replace(theProxy, `["r0"]`, `["r0", "r7"]`, 1))
 	agent.awaits(t, 0, "rocecn_source_up", `source="renamed"`)
@@ -500,6 +500,8 @@ func TestSinkDevice(t *testing.T) {
 	sends(t, fromB, complaint(t, data))
 	agent.awaits(t, 1, "rocecn_sink_packets_total")
 	require.Zero(t, agent.metric("rocecn_sink_errors_total"))
+	agent.awaitLog(t, "sink lost")
+	wiretest.Await(t, "the log of both", func() bool { return strings.Count(agent.log(), "sink is open") >= 2 })
 	require.Equal(t, 1, strings.Count(agent.log(), "sink lost"))
 	require.Equal(t, 2, strings.Count(agent.log(), "sink is open"))
 	agent.terminate(t)

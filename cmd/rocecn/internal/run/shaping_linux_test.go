@@ -66,7 +66,7 @@ func TestShape(t *testing.T) {
 	agent.awaits(t, line/2, "rocecn_rate_least_bps")
 	agent.awaits(t, 1, "rocecn_rate_slowed")
 	require.EqualValues(t, 1, agent.metric("rocecn_rate_cuts_total"))
-	require.Contains(t, agent.log(), "rate_bps=4000000000")
+	agent.awaitLog(t, "rate_bps=4000000000")
 	const n = 100
 	both := func() {
 		t.Helper()

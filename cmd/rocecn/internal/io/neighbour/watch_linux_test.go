@@ -1,6 +1,7 @@
 package neighbour
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"testing"
@@ -29,18 +30,23 @@ func newRig(t *testing.T) *rig {
 		wiretest.End{Host: r.b, Device: "eth0"})
 	wiretest.AwaitLinks(t, r.a, r.b)
 	r.out = wiretest.Open(t, r.a, netio.OpenRaw, "")
+	r.set("retrans_time_ms", "200")
 	r.a.Do(t, func() (err error) {
-		for _, family := range []string{"ipv4", "ipv6"} { // three requests per second until it gives up
-			file := "/proc/sys/net/" + family + "/neigh/eth0/retrans_time_ms"
-			if err := os.WriteFile(file, []byte("200"), 0); err != nil {
-				return err
-			}
-		}
 		r.Watch, err = Open(0)
 		return err
 	})
 	t.Cleanup(func() { r.Watch.Close() })
 	return r
+}
+
+// set sets a parameter of a's neighbours. An address counts as unresolved after mcast_solicit requests, one in
+// retrans_time_ms.
+func (r *rig) set(parameter, value string) {
+	r.Helper()
+	r.a.Do(r.T, func() error {
+		v4, v6 := "/proc/sys/net/ipv4/neigh/eth0/"+parameter, "/proc/sys/net/ipv6/neigh/eth0/"+parameter
+		return errors.Join(os.WriteFile(v4, []byte(value), 0), os.WriteFile(v6, []byte(value), 0))
+	})
 }
 
 // sends sends n packets, and returns the number of them that may have to wait.
@@ -93,6 +99,7 @@ func TestUnresolved(t *testing.T) {
 			r.becomes(0, 5)
 			require.Equal(t, 3, r.sends(3, c.unresolved)) // the kernel tries again
 			r.becomes(0, 3)
+			r.set("mcast_solicit", "100") // long enough for the program ip on a busy machine
 			require.Equal(t, 2, r.sends(2, c.unresolved))
 			r.b.Run(t, "", "ip", "addr", "add", c.address, "dev", "eth0")
 			r.becomes(2, 0)
@@ -121,10 +128,12 @@ func TestUnresolved(t *testing.T) {
 				require.NoError(t, err)
 				return !r.destinations[ip(other)].known
 			})
+			r.set("mcast_solicit", "3")
 			require.Equal(t, 6, r.sends(6, other))
 			r.becomes(0, 6)
 
 			// The interface goes down while packets wait.
+			r.set("mcast_solicit", "100")
 			require.Equal(t, 2, r.sends(2, c.unresolved))
 			_, _, err := r.Poll(time.Now())
 			require.NoError(t, err)
