@@ -189,8 +189,8 @@ func (t *tree) findModule(tests []string) (module string, args []string, err err
 
 // execute runs a program in a folder, with its children in a process group that ends with the context.
 func (t *tree) execute(ctx context.Context, dir, program string, args []string) ([]byte, error) {
-	// The tests' own timeout comes first; this one ends those that ignore it.
-	ctx, cancel := context.WithTimeout(ctx, 2*t.limit+time.Minute)
+	// The tests' own timeout comes first; this one, which includes compilation, ends those that ignore it.
+	ctx, cancel := context.WithTimeout(ctx, 2*t.limit+10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second

@@ -90,7 +90,11 @@ func TestFaults(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			root := writeRepository(t)
 			var out bytes.Buffer
-			args := []string{"-root", root, "-timeout", "2s", writeList(t, test.list)}
+			limit := "1m"
+			if test.name == "endless" {
+				limit = "2s"
+			}
+			args := []string{"-root", root, "-timeout", limit, writeList(t, test.list)}
 			err := runCommand(context.Background(), &out, args)
 			if test.err == "" {
 				require.NoError(t, err)

@@ -34,7 +34,7 @@ const incast = `{"name": "an incast", "duration": "300us", "topology": {"kind": 
 func TestRun(t *testing.T) {
 	status, out, errs := call(t.Context(), incast, "run", "-")
 	require.Equal(t, 0, status, errs)
-	require.Empty(t, errs)
+	require.Regexp(t, `^(-: \d+ %\n)*$`, errs, "only the progress, on a slow machine")
 	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
 	require.Regexp(t, `(?m)^peak of the deepest queue +KB +[\d.]+ +[\d.]+ +[\d.]+$`, out)
 
@@ -210,7 +210,7 @@ func TestCheck(t *testing.T) {
 
 // After an interrupt the results so far are printed.
 func TestInterrupt(t *testing.T) {
-	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, end := context.WithTimeout(t.Context(), 3*time.Second)
 	defer end()
 	long := strings.Replace(incast, "300us", "1000s", 1)
 	status, out, errs := call(ctx, long, "run", "-", "../../docs/scenarios/line.json")
@@ -219,7 +219,7 @@ func TestInterrupt(t *testing.T) {
 		"rocelab run: interrupted; -: 0 of 3 runs ended; missing: ../../docs/scenarios/line.json\n")
 	require.Contains(t, out, "interrupted: cnp, seed 1, ended after ")
 
-	ctx, end = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, end = context.WithTimeout(t.Context(), 3*time.Second)
 	defer end()
 	_, out, _ = call(ctx, long, "run", "-json", "-")
 	require.Contains(t, out, `"whole":false`)
