@@ -107,28 +107,28 @@ func TestLaboratory(t *testing.T) {
 		"cnp: 80.2 % used, peak 120 KB; KMin 5 KB")
 
 	worse := read[[]string](t, ctx, `[...document.querySelectorAll("#worse tbody tr")].map(e => e.innerText)`)
-	require.Len(t, worse, 2*(3+2*2), "two peaks at the last hop: of three delays, two of them with two more reactions")
+	require.Len(t, worse, 2*(3+2), "two peaks at the last hop: of three delays, one of them with two more reactions")
 	require.Contains(t, worse[0], "C1: one way 10µs, hop 5")
 	require.Contains(t, worse[0], "+100.0 %")
-	require.Equal(t, 2*(3+2*2), read[int](t, ctx, `document.querySelector("#none tbody").rows.length`), "hops 3 and 5")
+	require.Equal(t, 2*(3+2), read[int](t, ctx, `document.querySelector("#none tbody").rows.length`), "hops 3 and 5")
 
-	require.Regexp(t, `\d+ of 70 are wrong`, read[string](t, ctx, `document.querySelector("#checks + p").textContent`))
-	require.Equal(t, 70, read[int](t, ctx, `document.querySelector("#rows tbody").rows.length`))
+	require.Regexp(t, `\d+ of 56 are wrong`, read[string](t, ctx, `document.querySelector("#checks + p").textContent`))
+	require.Equal(t, 56, read[int](t, ctx, `document.querySelector("#rows tbody").rows.length`))
 
 	places := download(t, ctx, "map.csv")
 	require.Len(t, places, 4*9) // maps, cases
 	require.Equal(t, []string{"%", "1", "10µs", "50", "one way 10µs, hop 1", "c0ffee"}, places[0][1:7])
 	require.Contains(t, places[0][7], "cnp: reaction paper")
 	rows := download(t, ctx, "C1.csv")
-	require.Len(t, rows, 9*4*4+12*3*4) // cases, variants, figures that are there; with other reactions three variants
+	require.Len(t, rows, 9*4*4+8*3*4) // cases, variants, figures that are there; with other reactions three variants
 	require.Equal(t, []string{
 		"C1", "one way 10µs, hop 1", "cnp", "onset to first cut", "µs", "100", "100", "100", "2", "c0ffee",
 	}, rows[0][:10])
 	require.Contains(t, rows[0][10], "cnp: reaction paper")
 	require.Len(t, download(t, ctx, "frontiers.csv"), 4*12*3*2)
-	require.Len(t, download(t, ctx, "checks.csv"), 70)
+	require.Len(t, download(t, ctx, "checks.csv"), 56)
 	require.Len(t, download(t, ctx, "time1.csv"), 15)
-	require.Len(t, download(t, ctx, "nothing.csv"), 2*2*(3+2*2))
+	require.Len(t, download(t, ctx, "nothing.csv"), 2*2*(3+2))
 
 	// Every figure carries its line.
 	require.Zero(t, read[int](t, ctx,
