@@ -22,9 +22,9 @@ var positions = Experiment{
 	cases: func(s Size) (cases []Case) {
 		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
 		for _, way := range chooseSize(s, ways, ways[:3]) {
-			hops := chooseSize(s, []int{1, 2, 3, 4, 5}, []int{1, 3, 5})
-			if way > ms {
-				hops = []int{1, 3, 5} // a run takes ten times as long as over 1 ms
+			hops := []int{1, 3, 5}
+			if s == Full && way <= ms { // beyond it, a run takes ten times as long
+				hops = []int{1, 2, 3, 4, 5}
 			}
 			for _, hop := range hops {
 				c := Case{At: []Coordinate{length("one way", way), number("hop", float64(hop), "")}}
@@ -46,11 +46,11 @@ var positions = Experiment{
 				cases = append(cases, c)
 			}
 		}
-		cases = withReactions(cases, func(c *Case) bool { // below 100 µs, all use the link
-			way, hop := c.At[0].Value, c.At[1].Value
-			return way == 100 || way == 1000 && s == Full || way >= 1000 && hop == 1
+		cases = withReactions(cases, func(c *Case) bool {
+			way, hop := c.At[0].Value, c.At[1].Value // below 100 µs, all use the link; long runs have one hop
+			return way >= 100 && (way == 100 || hop == 1 || s == Full && way == 1000)
 		})
-		return slices.DeleteFunc(cases, func(c Case) bool { // its queue grows as long as the run, to gigabytes
+		return slices.DeleteFunc(cases, func(c Case) bool { // over 1 ms the queue of ConnectX-like hosts grows to gigabytes
 			return s == Full && c.At[0].Value >= 1000 && hasCoordinate("reaction", "ConnectX-like")(&c)
 		})
 	},

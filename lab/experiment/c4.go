@@ -21,10 +21,12 @@ var longHaul = Experiment{
 	},
 	cases: func(s Size) (cases []Case) {
 		for _, way := range chooseSize(s, []scenario.Time{ms, 3 * ms, 10 * ms}, []scenario.Time{ms}) {
-			guards := chooseSize(s, []string{"unlimited", "16 MB", "PFC"}, []string{"unlimited", "PFC"})
-			places := chooseSize(s, []float64{0.1, 0.5, 0.9, 1}, []float64{0.1, 0.9, 1})
-			if way > ms { // a run takes three and ten times as long as over 1 ms
-				guards, places = guards[:1], []float64{0.1, 0.9, 1}
+			guards, places := []string{"unlimited"}, []float64{0.1, 0.9, 1}
+			switch {
+			case s == Quick:
+				guards = append(guards, "PFC")
+			case way == ms: // beyond it, a run takes three and ten times as long
+				guards, places = append(guards, "16 MB", "PFC"), []float64{0.1, 0.5, 0.9, 1}
 			}
 			for _, x := range places {
 				for _, guard := range guards {

@@ -146,7 +146,7 @@ var labels = Experiment{
 				number("flows", float64(flows), ""), number("with a label", float64(share), "%"),
 			}}
 			cases = append(cases, c)
-			if share == 75 || share == 50 { // after a loss, are all later packets retransmitted, or the lost ones?
+			if share == 75 || share == 50 { // with go-back-N the goodput collapses; with selective repeat as well?
 				selective := *t
 				selective.Host.Selective = true
 				cases = append(cases, Case{Scenario: &selective, At: append(slices.Clone(c.At),

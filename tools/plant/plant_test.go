@@ -91,7 +91,7 @@ func TestFaults(t *testing.T) {
 			root := writeRepository(t)
 			var out bytes.Buffer
 			limit := "1m"
-			if test.name == "endless" {
+			if test.name == "endless" { // it takes as long as its limit
 				limit = "2s"
 			}
 			args := []string{"-root", root, "-timeout", limit, writeList(t, test.list)}

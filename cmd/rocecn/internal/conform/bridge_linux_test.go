@@ -37,6 +37,7 @@ func TestBridgeOnNetwork(t *testing.T) {
 	profile := strings.Replace(subjectProfile("sender"), hostPort, bridgePorts, 1)
 	profile = strings.Replace(profile, "vlan = 7\n", "", 1)
 	results, _ := b.conform(t, profile, "-case", "F02.1,F12.1,F30.1")
+	require.Len(t, results, 3)
 	require.NotEqual(t, fail, results["F12.1"].Verdict, results["F12.1"].Seen)
 	delete(results, "F12.1")
 	b.requirePass(t, profile, results, nil)

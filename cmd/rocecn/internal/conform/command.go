@@ -101,7 +101,7 @@ func (x *trial) finish(command []string, limit time.Duration) error {
 	})
 }
 
-// stopTimeout is the time for the command that ends the congestion. Tests on busy machines change it.
+// stopTimeout is the time for the command that ends the congestion. TestMain extends it for busy machines.
 var stopTimeout = time.Second
 
 // runStop runs the command that ends the congestion.

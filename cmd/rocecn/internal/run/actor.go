@@ -97,7 +97,7 @@ func (a *actor) handleDecision(d *node.Decision, packet []byte, due bool) {
 	if outcome == node.NoAction && len(packet) > 0 {
 		outcome = node.ActionForwarded // traffic that the role does not handle
 	}
-	if d.Action == node.ActionLearned { // counted when it is in effect
+	if d.Action == node.ActionLearned { // before it is counted: a kernel switch then sends the host nothing more
 		a.withKernel(func(k kernelProgram) { k.applyDecision(a.Role, d, a.now) })
 	}
 	if !due {

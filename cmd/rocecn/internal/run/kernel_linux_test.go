@@ -186,9 +186,16 @@ func TestKernelTranslatorAndAgent(t *testing.T) {
 // A host that rejects a Fast CNP of the kernel receives no others, and its packets are marked. A forged rejection
 // has no effect.
 func TestKernelRejections(t *testing.T) {
+	for _, senders := range []string{"2001:db8:1::/64", "2001:db8:1::a/128"} {
+		t.Run(senders, func(t *testing.T) { testKernelRejections(t, senders) })
+	}
+}
+
+func testKernelRejections(t *testing.T, senders string) {
 	a, r, _, in := network(t)
 	slowly(t, r)
-	config := readConfig("kernel_rejections") + "probe = \"1h\"\nseed = \"not public\"\n"
+	config := strings.Replace(readConfig("kernel_rejections"), "2001:db8:1::/64", senders, 1) +
+		"probe = \"1h\"\nseed = \"not public\"\n"
 	agent := start(t, r, config)
 	out := raw(t, a)
 	sent := func() float64 { return agent.metric("rocecn_role_sent_total", `kind="fastcnp"`) }
@@ -216,11 +223,14 @@ func TestKernelRejections(t *testing.T) {
 	require.Regexp(t, `"rejecting": \{\s*"total": 1,\s*"hosts": \[\s*\{\s*"host": "2001:db8:1::a",\s*"since": "`,
 		status)
 	require.NotContains(t, status, "not public")
-	was = marked()
 	agent.reload(t, config+"per_flow = \"1us\"\n")
-	for !strings.Contains(agent.log(), "msg=reloaded") { // the rejection stays known from the first packet on
-		sends(t, out, datagram(t, 17))
-	}
+	wiretest.Await(t, "the reload", func() bool { // the rejection stays known from the first packet on
+		for range 200 {
+			sends(t, out, datagram(t, 17))
+		}
+		return strings.Contains(agent.log(), "msg=reloaded")
+	})
+	was = marked()
 	wiretest.Await(t, "they are marked", func() bool {
 		sends(t, out, datagram(t, 17))
 		return marked() >= was+24

@@ -100,13 +100,14 @@ func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
 		return nil, err
 	}
 	p := &switchProgram{Answerer: a, config: c, rejected: map[netip.Addr]fastpath.Policy{}}
-	if last, ok := last.(*switchProgram); ok { // first of all, or they get Fast CNPs until syncRole is called
+	if last, ok := last.(*switchProgram); ok { // before the prefixes, or they get Fast CNPs until syncRole is called
 		for host := range last.rejected {
 			p.reject(host)
 		}
 	}
 	for _, s := range c.senders {
-		if err == nil {
+		_, rejected := p.rejected[s.Prefix.Addr()]
+		if err == nil && !(rejected && s.Prefix.IsSingleIP()) {
 			err = a.SetSender(s.Prefix, s.policy)
 		}
 	}
