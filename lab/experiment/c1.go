@@ -50,7 +50,7 @@ var positions = Experiment{
 			way, hop := c.At[0].Value, c.At[1].Value // below 100 µs, all use the link; long runs have one hop
 			return way >= 100 && (way == 100 || hop == 1 || s == Full && way == 1000)
 		})
-		return slices.DeleteFunc(cases, func(c Case) bool { // over 1 ms the queue of ConnectX-like hosts grows to gigabytes
+		return slices.DeleteFunc(cases, func(c Case) bool { // its queue would grow to gigabytes
 			return s == Full && c.At[0].Value >= 1000 && hasCoordinate("reaction", "ConnectX-like")(&c)
 		})
 	},

@@ -531,6 +531,30 @@ func TestQuickAgainstFull(t *testing.T) {
 		"none of %d differences, also of figures with `start`, has another sign.", steady, checked, signs))
 }
 
+// The document counts, as "C4 2 of 26", the cases that have no results at full size.
+func TestMissingAtFullSize(t *testing.T) {
+	full := results(t, "../../docs/results/full.json", "full")
+	var want []string
+	for _, e := range experiment.All() {
+		cases, missing := e.Cases(experiment.Full, 0), 0
+		for i := range cases {
+			hasName := func(c *experiment.CaseText) bool { return c.Name == cases[i].Name }
+			if !slices.ContainsFunc(full.In(e.ID), hasName) {
+				missing++
+			}
+		}
+		if missing > 0 {
+			want = append(want, fmt.Sprintf("%s %d of %d", e.ID, missing, len(cases)))
+		}
+	}
+	page := string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))
+	_, text, found := strings.Cut(page, "**Cases without results at full size**")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "\n\n")
+	text = strings.Join(strings.Fields(text), " ")
+	require.ElementsMatch(t, want, regexp.MustCompile(`(?:C\d+[a-z]?|B3) \d+ of \d+`).FindAllString(text, -1))
+}
+
 // network returns the scenario of a case without the keys that sizes may change.
 func network(t *testing.T, c *experiment.CaseText) string {
 	t.Helper()
