@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/check"
@@ -46,12 +45,12 @@ var positions = Experiment{
 				cases = append(cases, c)
 			}
 		}
-		cases = withReactions(cases, func(c *Case) bool {
+		return withReactions(cases, func(c *Case) bool {
 			way, hop := c.At[0].Value, c.At[1].Value // below 100 µs, all use the link; long runs have one hop
+			if s == Full && way >= 1000 && hasCoordinate("reaction", "ConnectX-like")(c) {
+				return false // its queue would grow to gigabytes
+			}
 			return way >= 100 && (way == 100 || hop == 1 || s == Full && way == 1000)
-		})
-		return slices.DeleteFunc(cases, func(c Case) bool { // its queue would grow to gigabytes
-			return s == Full && c.At[0].Value >= 1000 && hasCoordinate("reaction", "ConnectX-like")(&c)
 		})
 	},
 	rows: func(r *Results) (rows []check.Row) {

@@ -9,12 +9,9 @@ import (
 
 // withReactions returns cases with the same cases for two more reaction points: the paper's DCQCN with five times the
 // R_AI, and the ConnectX-like one with the interval between notifications that its timers belong to. A result that
-// holds for one of them only is one of the reaction point, not of the signal. keep chooses the cases.
+// holds for one of them only is one of the reaction point, not of the signal. keep chooses among the new cases.
 func withReactions(cases []Case, keep func(c *Case) bool) []Case {
 	for _, c := range slices.Clone(cases) {
-		if !keep(&c) {
-			continue
-		}
 		fast := otherReaction(c, word("reaction", "R_AI ×5", 1))
 		additive := fast.Scenario.Reaction.Additive
 		if additive == 0 {
@@ -24,7 +21,11 @@ func withReactions(cases []Case, keep func(c *Case) bool) []Case {
 		card := otherReaction(c, word("reaction", "ConnectX-like", 2))
 		card.Scenario.Reaction = scenario.Reaction{Kind: "connectx"}
 		card.Scenario.Host.Interval = scenario.ConnectXInterval
-		cases = append(cases, fast, card)
+		for _, other := range []Case{fast, card} {
+			if keep(&other) {
+				cases = append(cases, other)
+			}
+		}
 	}
 	return cases
 }
