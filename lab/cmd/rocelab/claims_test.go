@@ -57,7 +57,7 @@ func readClaims(t *testing.T, text string) (claims []claim) {
 			before = claims[len(claims)-1].text
 		}
 		from = at[1]
-		parts := strings.Split(strings.Join(strings.Fields(text[at[2]:at[3]]), " "), " | ")
+		parts := strings.Split(unwrap(text[at[2]:at[3]]), " | ")
 		require.GreaterOrEqual(t, len(parts), 4, parts)
 		c := claim{text: before, name: parts[1], figure: parts[2], checks: parts[3:]}
 		c.id, c.full = strings.CutPrefix(parts[0], "full ")
@@ -237,7 +237,7 @@ func (c *claim) compareSeeds(values []float64, seeds string) error {
 	if have := fmt.Sprintf("in %d of %d seeds", above, len(values)); seeds != have {
 		return fmt.Errorf("results have a figure above 0 %s", have)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(c.text), " "), seeds) {
+	if !strings.Contains(unwrap(c.text), seeds) {
 		return fmt.Errorf("the sentence does not have this number of seeds: %s", c.text)
 	}
 	return nil
@@ -280,7 +280,7 @@ func (c *claim) compare(x float64, number string) error {
 // Every item of the summary has a claim, and the results have the signs and the sizes of all claims. Figures without a
 // claim are not compared.
 func TestClaims(t *testing.T) {
-	text := string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))
+	text := readPage(t)
 	quick := results(t, "../../docs/results/quick.json", "quick")
 	full := results(t, "../../docs/results/full.json", "full")
 	claims := readClaims(t, text)
@@ -332,7 +332,7 @@ func TestPublishedRows(t *testing.T) {
 // The document lists, as "8 of 12 of C2", the experiments with cases that have other than six seeds, or a run after a
 // warmup without halves, of which nothing shows that it is steady.
 func TestExceptions(t *testing.T) {
-	text := strings.Join(strings.Fields(string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))), " ")
+	text := unwrap(readPage(t))
 	quick := results(t, "../../docs/results/quick.json", "quick")
 	var want []string
 	for _, e := range experiment.All() {
@@ -526,7 +526,7 @@ func TestQuickAgainstFull(t *testing.T) {
 	require.LessOrEqual(t, float64(apart), 0.05*float64(steady))
 	require.Greater(t, signs, 100)
 	require.Zero(t, apart, "the page says so")
-	page := strings.Join(strings.Fields(string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))), " ")
+	page := unwrap(readPage(t))
 	require.Contains(t, page, fmt.Sprintf("No two of %d figures are so far apart, %d of them checked at both sizes; "+
 		"none of %d differences, also of figures with `start`, has another sign.", steady, checked, signs))
 }
@@ -547,13 +547,21 @@ func TestMissingAtFullSize(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s %d of %d", e.ID, missing, len(cases)))
 		}
 	}
-	page := string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))
-	_, text, found := strings.Cut(page, "**Cases without results at full size**")
+	_, text, found := strings.Cut(readPage(t), "**Cases without results at full size**")
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, "\n\n")
-	text = strings.Join(strings.Fields(text), " ")
-	require.ElementsMatch(t, want, regexp.MustCompile(`(?:C\d+[a-z]?|B3) \d+ of \d+`).FindAllString(text, -1))
+	counts := regexp.MustCompile(`(?:C\d+[a-z]?|B3) \d+ of \d+`).FindAllString(unwrap(text), -1)
+	require.ElementsMatch(t, want, counts)
 }
+
+// readPage returns the document.
+func readPage(t *testing.T) string {
+	t.Helper()
+	return string(wiretest.Must(os.ReadFile("../../docs/results.md"))(t))
+}
+
+// unwrap returns a text with single spaces instead of its line ends.
+func unwrap(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // network returns the scenario of a case without the keys that sizes may change.
 func network(t *testing.T, c *experiment.CaseText) string {
