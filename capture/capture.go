@@ -169,7 +169,16 @@ func Open(r io.Reader) (Reader, error) { return OpenBlocks(r, nil) }
 // it, so the Data of every record stays valid until block returns the same
 // memory again. A packet longer than a block gets memory of its own.
 func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
-	o := octets{in: &window{src: r}}
+	return open(&window{src: r}, block)
+}
+
+// OpenBytes is like [Open], for a capture in memory, for example a mapped file. Nothing is copied: the Data of every
+// record is a part of b, unless b is compressed.
+func OpenBytes(b []byte) (Reader, error) { return open(&window{block: b, w: len(b), err: io.EOF}, nil) }
+
+// open returns the Reader of the capture in a window. If the capture is compressed, it is unpacked into another window.
+func open(in *window, block func() []byte) (Reader, error) {
+	o := octets{in: in}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
 		z, err := gzip.NewReader(o.in)
 		if err != nil {
@@ -211,6 +220,9 @@ type octets struct {
 
 // Compressed reports whether the capture is compressed.
 func (o *octets) Compressed() bool { return o.unpacked }
+
+// Position returns the number of octets read so far, of a compressed capture those of the unpacked data.
+func (o *octets) Position() int64 { return o.at }
 
 // begin returns the first n octets of the next record. It returns io.EOF only if
 // the capture ends right before them.

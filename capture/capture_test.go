@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,12 +29,22 @@ import (
 )
 
 // read returns all records of a capture, and the error that ended it; nil for
-// io.EOF.
+// io.EOF. It panics if the same capture differs in memory.
 func read(file []byte) (all []Record, err error) {
-	c, err := Open(bytes.NewReader(file))
+	all, err = readFrom(Open(bytes.NewReader(file)))
+	inMemory, errInMemory := readFrom(OpenBytes(file))
+	if !reflect.DeepEqual(all, inMemory) || fmt.Sprint(err) != fmt.Sprint(errInMemory) {
+		panic(fmt.Sprintf("read %d records, error %v; in memory %d, %v", len(all), err, len(inMemory), errInMemory))
+	}
+	return all, err
+}
+
+// readFrom is read for a capture that was opened.
+func readFrom(c Reader, err error) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	var all []Record
 	for {
 		var r Record
 		if err := c.Next(&r); err == io.EOF {
@@ -676,8 +688,8 @@ func TestAppendBuffered(t *testing.T) {
 			for {
 				before := in.reads
 				all, err := c.(interface {
-					AppendBuffered([]Record) ([]Record, error)
-				}).AppendBuffered(nil)
+					AppendBuffered([]Record, int64) ([]Record, error)
+				}).AppendBuffered(nil, math.MaxInt32)
 				require.NoError(t, err)
 				require.Equal(t, before, in.reads, "packet %d", n)
 				buffered += len(all)
@@ -694,6 +706,87 @@ func TestAppendBuffered(t *testing.T) {
 			}
 			require.Equal(t, 500, n)
 			require.Greater(t, buffered, 100)
+		})
+	}
+}
+
+// asPcapng returns the packets of a capture in the format pcapng.
+func asPcapng(t *testing.T, file []byte) []byte {
+	var out bytes.Buffer
+	w := wiretest.Must(NewPcapngWriter(&out))(t)
+	number := wiretest.Must(w.AddInterface(Interface{Link: Ethernet}))(t)
+	for _, r := range wiretest.Must(read(file))(t) {
+		require.NoError(t, w.Write(number, &r, ""))
+	}
+	return out.Bytes()
+}
+
+// The packets of a capture in memory are parts of it. Those of a compressed one are not.
+func TestOpenBytes(t *testing.T) {
+	pcap := octetsOf(t, "rxe-perf4.pcap")
+	pcapng := asPcapng(t, pcap)
+	for _, row := range []struct {
+		name             string
+		file             []byte
+		isPart           bool
+		wantLastPosition int
+	}{
+		{"pcap", pcap, true, len(pcap)},
+		{"pcapng", pcapng, true, len(pcapng)},
+		{"pcap with gzip", pack(pcap), false, len(pcap)},
+		{"pcapng with gzip", pack(pcapng), false, len(pcapng)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			before := bytes.Clone(row.file)
+			c := wiretest.Must(OpenBytes(row.file))(t)
+			n := 0
+			for r, err := range All(c) {
+				require.NoError(t, err)
+				n++
+				first, data := uintptr(unsafe.Pointer(&row.file[0])), uintptr(unsafe.Pointer(&r.Data[0]))
+				require.Equal(t, row.isPart, data >= first && data < first+uintptr(len(row.file)))
+				require.Equal(t, len(r.Data), cap(r.Data), "appending must not write into the next record")
+			}
+			require.Len(t, wiretest.Must(read(pcap))(t), n)
+			require.Equal(t, before, row.file)
+			require.EqualValues(t, row.wantLastPosition, c.(interface{ Position() int64 }).Position())
+		})
+	}
+}
+
+// AppendBuffered ends before the first record that begins at a position or after it.
+func TestAppendBufferedTo(t *testing.T) {
+	pcap := octetsOf(t, "rxe-perf4.pcap")
+	for _, row := range []struct {
+		name   string
+		file   []byte
+		around int // octets of a record without its data, at most
+	}{{"pcap", pcap, 16}, {"pcapng", asPcapng(t, pcap), 35}} {
+		t.Run(row.name, func(t *testing.T) {
+			want := wiretest.Must(read(row.file))(t)
+			for _, step := range []int64{0, 1, 1000, 1 << 20} {
+				c := wiretest.Must(OpenBytes(row.file))(t).(interface {
+					Reader
+					AppendBuffered([]Record, int64) ([]Record, error)
+					Position() int64
+				})
+				var r Record
+				n, calls := 0, 0
+				for ; c.Next(&r) == nil; calls++ {
+					end := c.Position() + step
+					all, err := c.AppendBuffered([]Record{r}, end)
+					require.NoError(t, err)
+					for i := range all {
+						require.Equal(t, want[n].Data, all[i].Data, "record %d", n)
+						n++
+					}
+					last := len(all[len(all)-1].Data) + row.around
+					require.Less(t, c.Position(), end+max(int64(last), 1))
+					require.True(t, c.Position() >= end || n == len(want), "there is another record before the end")
+				}
+				require.Len(t, want, n)
+				require.Equal(t, step < 1<<20, calls > 1)
+			}
 		})
 	}
 }

@@ -87,14 +87,15 @@ func (p *pcap) readHeader(r *Record, head []byte) (captured uint32) {
 	return captured
 }
 
-// AppendBuffered appends the packets that Next can return without reading.
-func (p *pcap) AppendBuffered(all []Record) ([]Record, error) {
-	for {
+// AppendBuffered appends the packets that Next can return without reading, if their records begin before this position.
+func (p *pcap) AppendBuffered(all []Record, end int64) ([]Record, error) {
+	for p.at < end {
 		n := len(all) // in place, as a copy of a new record would wait until its fields are written
 		if all = slices.Grow(all, 1)[:n+1]; !p.takeBuffered(&all[n]) {
 			return all[:n], nil
 		}
 	}
+	return all, nil
 }
 
 // takeBuffered is Next for a packet that was read completely, and reports whether there is one.

@@ -87,10 +87,11 @@ func (p *pcapng) Next(r *Record) error {
 	}
 }
 
-// AppendBuffered appends packets that Next can return without reading: as long as the next block is that of a packet,
-// and was read completely. After another block Next would go on to one that may not be.
-func (p *pcapng) AppendBuffered(all []Record) ([]Record, error) {
-	for p.isBuffered() {
+// AppendBuffered appends packets that Next can return without reading, if their blocks begin before this position: as
+// long as the next block is that of a packet, and was read completely. After another block Next would go on to one that
+// may not be.
+func (p *pcapng) AppendBuffered(all []Record, end int64) ([]Record, error) {
+	for p.at < end && p.isBuffered() {
 		n := len(all)
 		all = slices.Grow(all, 1)[:n+1]
 		if err := p.Next(&all[n]); err != nil {

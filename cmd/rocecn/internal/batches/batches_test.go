@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -310,7 +311,7 @@ func TestBatchesHoldBlocks(t *testing.T) {
 			file.Write(private)
 		}
 	}
-	path := wiretest.File(t, "capture", file.Bytes())
+	path := wiretest.File(t, "capture.gz", compress(t, file.Bytes())) // is not mapped
 	f := finder[int]{store: new(store[int])}
 	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
 	defer f.in.Close()
@@ -327,6 +328,108 @@ func TestBatchesHoldBlocks(t *testing.T) {
 		}
 	}
 	require.Equal(t, packets, n)
+}
+
+// The packets of a mapped file are not copied. A batch has those that begin within the length of a block.
+func TestBatchesOfMappedFile(t *testing.T) {
+	octets := writeCapture(t, 900, "pcap")
+	path := wiretest.File(t, "capture", octets)
+	f := finder[int]{store: new(store[int])}
+	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
+	defer f.in.Close()
+	if f.in.File() == nil {
+		require.True(t, bits.UintSize < 64 || runtime.GOOS != "linux")
+		t.Skip("files are not mapped on this system")
+	}
+	mapped := f.in.File().Octets
+	n, at := 0, 24
+	for b := f.findBatch(); b != nil; b = f.findBatch() {
+		require.Nil(t, b.block)
+		first := at
+		for i := range b.Records {
+			require.Less(t, at-first, blockSize, "the packet begins in the next block")
+			data := b.Records[i].Data
+			at += 16
+			require.Equal(t, testPacket(n), data)
+			if len(data) > 0 {
+				require.Same(t, &mapped[at], &data[0])
+			}
+			at += len(data)
+			n++
+		}
+		if n < 900 {
+			require.GreaterOrEqual(t, at-first, blockSize, "another packet begins in this block")
+		}
+		require.EqualValues(t, at, b.Octets)
+	}
+	require.Equal(t, 900, n)
+	require.Equal(t, len(octets), at)
+}
+
+// A file that is truncated while it is read ends with an error after the packets before it, whichever function reads
+// the missing octets, and no goroutine is left.
+func TestTruncatedMeanwhile(t *testing.T) {
+	octets := writeCapture(t, 900, "pcap")
+	packets := octets[24:]
+	for len(octets) < 20<<20 {
+		octets = append(octets, packets...)
+	}
+	const kept = 8 << 20
+	for _, workers := range []int{1, 2, 8} {
+		for _, inUse := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d workers, in Use %v", workers, inUse), func(t *testing.T) {
+				path := wiretest.File(t, "capture", octets)
+				before := runtime.NumGoroutine()
+				used, sum := 0, 0
+				read := func(b *Batch[int]) {
+					b.Result = 0
+					for i := range b.Records {
+						for _, octet := range b.Records[i].Data {
+							b.Result += int(octet)
+						}
+					}
+				}
+				r := Reader[int]{Inputs: &cli.Inputs{}, Workers: workers,
+					NewPreparer: func() func(*Batch[int]) {
+						if inUse {
+							return func(*Batch[int]) {}
+						}
+						return read
+					},
+					Use: func(b *Batch[int]) error {
+						if used == 0 && len(b.Records) > 0 {
+							require.NoError(t, os.Truncate(path, kept))
+						}
+						if inUse {
+							read(b)
+						}
+						used += len(b.Records)
+						sum += b.Result
+						return nil
+					}}
+				err := r.ReadCapture(t.Context(), path)
+				require.Positive(t, used)
+				if bits.UintSize == 64 && runtime.GOOS == "linux" {
+					require.ErrorContains(t, err, "the file became shorter while it was read")
+				} else {
+					require.Error(t, err)
+				}
+				want, end := 0, 24
+				for n := range used { // all of these are right
+					for _, octet := range testPacket(n % 900) {
+						want += int(octet)
+					}
+					end += 16 + len(testPacket(n%900))
+				}
+				require.Equal(t, want, sum)
+				require.LessOrEqual(t, end, kept+os.Getpagesize())
+				require.Greater(t, end, kept-blockSize*(3+maxPrepared)-300<<10)
+				wiretest.Await(t, "no more goroutines than before", func() bool {
+					return runtime.NumGoroutine() <= before
+				})
+			})
+		}
+	}
 }
 
 // Two captures that are read in turn keep their own octets.

@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -58,7 +59,7 @@ func (q *fileReader[T]) prepareBatches() {
 		if b == nil {
 			return
 		}
-		prepare(b)
+		q.prepare(b, prepare)
 		q.wait(func() bool { return b.number < q.used.Load()+maxPrepared || q.ended.Load() })
 		if q.ended.Load() {
 			return
@@ -86,20 +87,29 @@ func (q *fileReader[T]) useBatches() error {
 			return b != nil || found != nil
 		})
 		if found != nil {
-			prepare(found)
+			q.prepare(found, prepare)
 			q.prepared[found.number%maxPrepared].Store(found)
 			continue
 		}
 		next.Store(nil)
 		q.used.Add(1)
 		q.signal()
-		if err := q.Use(b); err != nil {
+		var err error
+		fault := q.finder.in.File().Guard(func() { err = q.Use(b) })
+		if err = cmp.Or(fault, err, b.err); err != nil {
 			return err
 		}
-		if b.err != nil {
-			return b.err
-		}
+		q.finder.in.File().Discard(int(b.Octets)) // all batches before it were used as well
 		b.owner.putBatch(b)
+	}
+}
+
+// prepare prepares a batch. If its packets can no longer be read from a mapped file, the batch ends the capture without
+// them.
+func (q *fileReader[T]) prepare(b *Batch[T], prepare func(*Batch[T])) {
+	if err := q.finder.in.File().Guard(func() { prepare(b) }); err != nil {
+		b.Records, b.err = b.Records[:0], err
+		prepare(b)
 	}
 }
 

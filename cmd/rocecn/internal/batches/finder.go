@@ -3,6 +3,7 @@ package batches
 import (
 	"bytes"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -110,10 +111,9 @@ type finder[T any] struct {
 // octets itself: they are in the cache of its CPU.
 func (f *finder[T]) findBatch() *Batch[T] {
 	for len(f.found) == 0 && !f.ended {
-		f.findPacket()
-		if b := f.batch; b != nil {
-			b.Records, b.err = f.in.AppendBuffered(b.Records)
-			f.ended = f.ended || b.err != nil
+		if err := f.in.File().Guard(f.findPackets); err != nil {
+			b := f.beginBatch() // with the packets found before the fault, not all of which are known to be right
+			b.Records, b.err, f.ended = b.Records[:0], err, true
 			f.passBatch()
 		}
 	}
@@ -123,6 +123,21 @@ func (f *finder[T]) findBatch() *Batch[T] {
 	b := f.found[0]
 	f.found = append(f.found[:0], f.found[1:]...)
 	return b
+}
+
+// findPackets finds the packets of the next block of a file.
+func (f *finder[T]) findPackets() {
+	var end int64 = math.MaxInt64 // all packets that were read
+	if file := f.in.File(); file != nil {
+		end = f.in.Position() + blockSize
+		file.Load(f.in.Position(), end)
+	}
+	f.findPacket()
+	if b := f.batch; b != nil {
+		b.Records, b.err = f.in.AppendBuffered(b.Records, end)
+		f.ended = f.ended || b.err != nil
+		f.passBatch()
+	}
 }
 
 // findPacket adds the next packet to a batch, or the error that ended the capture.
@@ -154,6 +169,9 @@ func (f *finder[T]) passBatch() {
 	b := f.batch
 	if b == nil {
 		return
+	}
+	if f.in.File() != nil {
+		f.octets = f.in.Position()
 	}
 	b.Input, b.Octets, b.Dropped, b.number = f.in, f.octets, f.in.Dropped(), f.number
 	b.First = f.packets

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/mapped"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -70,8 +71,10 @@ type Input struct {
 	Size int64 // of a file, 0 when it is not known
 
 	packets capture.Reader
-	live    *live.Source // nil of a file
-	closers []io.Closer  // standard input stays open
+	live    *live.Source    // nil of a file
+	file    *mapped.File    // that packets are parts of, or nil
+	ctx     context.Context // ends the reading of file
+	closers []io.Closer     // standard input stays open
 
 	encapsulations *rocev2.Encapsulations // of the records
 }
@@ -86,8 +89,9 @@ func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(oct
 	return (&Inputs{Stdin: stdin}).Open(ctx, name, beforeRead, nil)
 }
 
-// Open is the function Open for one of the inputs. Unless it is nil, block returns
-// the memory to read a file on in, as [capture.OpenBlocks] has it.
+// Open is the function Open for one of the inputs. If block is not nil, a file that is named and not compressed is
+// mapped into memory where the system supports it. Neither block nor beforeRead is then called, and the caller must
+// read packets by the Guard of File. Otherwise block returns the memory to read into, as for [capture.OpenBlocks].
 func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets int64) error,
 	block func() []byte) (*Input, error) {
 	if i.Live {
@@ -110,6 +114,9 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 			in.Size = info.Size()
 		}
 	}
+	if f, ok := octets.(*os.File); ok && block != nil && name != "-" && in.mapFile(ctx, f) {
+		return in, nil
+	}
 	if in.Size > 0 {
 		octets = &stopped{ctx, octets}
 	} else {
@@ -128,8 +135,35 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 	return in, nil
 }
 
+// mapFile opens the capture in a file as a part of memory, and reports whether this is possible.
+func (in *Input) mapFile(ctx context.Context, f *os.File) bool {
+	if in.Size == 0 {
+		return false
+	}
+	file, err := mapped.Map(f, in.Size)
+	if err != nil {
+		return false
+	}
+	var packets capture.Reader
+	fault := file.Guard(func() { packets, err = capture.OpenBytes(file.Octets) })
+	in.packets, in.file, in.ctx = packets, file, ctx
+	if fault != nil || err != nil || in.Compressed() {
+		in.packets, in.file = nil, nil
+		file.Close()
+		return false // reading it has the same error
+	}
+	in.closers = append(in.closers, file)
+	return true
+}
+
+// File returns the file that packets are parts of, or nil.
+func (in *Input) File() *mapped.File { return in.file }
+
 // Next is capture.Reader's.
 func (in *Input) Next(r *capture.Record) error {
+	if in.file != nil && in.ctx.Err() != nil {
+		return io.EOF
+	}
 	err := in.packets.Next(r)
 	if err != nil && errors.Is(err, errInterrupted) {
 		return io.EOF
@@ -137,17 +171,20 @@ func (in *Input) Next(r *capture.Record) error {
 	return err
 }
 
-// AppendBuffered appends the packets that Next can return without reading from the file. It is faster than Next for
-// each of them.
-func (in *Input) AppendBuffered(all []capture.Record) ([]capture.Record, error) {
+// AppendBuffered appends the packets that Next can return without reading from the file and that begin before this
+// position. It is faster than Next for each of them.
+func (in *Input) AppendBuffered(all []capture.Record, end int64) ([]capture.Record, error) {
 	type buffered interface {
-		AppendBuffered(all []capture.Record) ([]capture.Record, error)
+		AppendBuffered(all []capture.Record, end int64) ([]capture.Record, error)
 	}
 	if b, ok := in.packets.(buffered); ok {
-		return b.AppendBuffered(all)
+		return b.AppendBuffered(all, end)
 	}
 	return all, nil
 }
+
+// Position returns the number of octets of a mapped file that were read.
+func (in *Input) Position() int64 { return in.packets.(interface{ Position() int64 }).Position() }
 
 // Compressed reports whether the capture is compressed, so that reading it takes long.
 func (in *Input) Compressed() bool {

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -75,6 +78,62 @@ func TestInterruptedFile(t *testing.T) {
 	in = wiretest.Must(Open(ctx, wiretest.Path(t, "rxe-perf4.pcap"), nil, goOn))(t)
 	defer in.Close()
 	require.Zero(t, count(t, in))
+}
+
+// A named file is mapped for a caller that has blocks of memory, unless it is compressed.
+func TestMappedFile(t *testing.T) {
+	path := wiretest.Path(t, "rxe-perf4.pcap")
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	wiretest.Must(z.Write(wiretest.Must(os.ReadFile(path))(t)))(t)
+	require.NoError(t, z.Close())
+	block := func() []byte { return make([]byte, 128<<10) }
+	for _, row := range []struct {
+		name, input string
+		block       func() []byte
+		want        bool
+	}{
+		{"file", path, block, bits.UintSize == 64 && runtime.GOOS == "linux"},
+		{"file without blocks", path, nil, false},
+		{"standard input", "-", block, false},
+		{"compressed file", wiretest.File(t, "capture.gz", zipped.Bytes()), block, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			stdin := wiretest.Must(os.Open(path))(t)
+			defer stdin.Close()
+			reads := 0
+			in := wiretest.Must((&Inputs{Stdin: stdin}).Open(ctx, row.input, func(int64) error {
+				reads++
+				return nil
+			}, row.block))(t)
+			require.Equal(t, row.want, in.File() != nil)
+			require.Equal(t, row.want, reads == 0)
+			var r capture.Record
+			require.NoError(t, in.Next(&r))
+			interrupt()
+			if row.want {
+				require.EqualValues(t, 24+16+len(r.Data), in.Position())
+				require.Equal(t, io.EOF, in.Next(&r))
+			}
+			require.NoError(t, in.Close())
+		})
+	}
+}
+
+// The errors of a file do not depend on whether it is mapped.
+func TestMappedFileErrors(t *testing.T) {
+	block := func() []byte { return make([]byte, 128<<10) }
+	for _, row := range []struct{ file, want string }{
+		{"neither pcap nor pcapng", "neither a pcap nor a pcapng capture"},
+		{"\xD4\xC3\xB2\xA1", "file header: the file ends early"},
+		{"", "empty file"},
+	} {
+		t.Run(row.want, func(t *testing.T) {
+			_, err := new(Inputs).Open(t.Context(), wiretest.File(t, "capture", []byte(row.file)), goOn, block)
+			require.EqualError(t, err, row.want)
+		})
+	}
 }
 
 func TestBeforeRead(t *testing.T) {
