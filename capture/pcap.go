@@ -75,14 +75,14 @@ func (p *pcap) Next(r *Record) error {
 
 // readHeader sets the fields of the header of a record, and returns the captured length.
 func (p *pcap) readHeader(r *Record, head []byte) (captured uint32) {
-	h := [4]uint32{le.Uint32(head), le.Uint32(head[4:]), le.Uint32(head[8:]), le.Uint32(head[12:])}
+	_ = head[pcapHeaderSize-1]
+	second, fraction, first, next := le.Uint32(head), le.Uint32(head[4:]), le.Uint32(head[8:]), le.Uint32(head[12:])
 	if p.swapped {
-		for i := range h {
-			h[i] = bits.ReverseBytes32(h[i])
-		}
+		second, fraction = bits.ReverseBytes32(second), bits.ReverseBytes32(fraction)
+		first, next = bits.ReverseBytes32(first), bits.ReverseBytes32(next)
 	}
-	r.Time = time.Unix(int64(h[0]), int64(h[1])*int64(p.unit)).UTC()
-	captured, r.OrigLen = p.lengths(h[2], h[3])
+	r.Time = time.Unix(int64(second), int64(fraction)*int64(p.unit)).UTC()
+	captured, r.OrigLen = p.lengths(first, next)
 	r.Unit, r.Link = p.unit, p.link
 	return captured
 }

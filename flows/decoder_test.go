@@ -2,9 +2,11 @@ package flows
 
 import (
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -322,4 +324,38 @@ func TestNamedFlows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Decoding writes all fields that a Table reads of most packets within the first two cache lines, in which Reset writes
+// as well. Decoding does not depend on Reset.
+func TestReset(t *testing.T) {
+	const cacheLine = 64
+	if bits.UintSize == 64 {
+		require.Zero(t, unsafe.Sizeof(Packet{})%cacheLine)
+	}
+	require.Less(t, unsafe.Offsetof(Packet{}.kind), uintptr(cacheLine))
+	attribute := unsafe.Offsetof(Packet{}.pkt) + unsafe.Offsetof(Packet{}.pkt.CM)
+	require.GreaterOrEqual(t, attribute, uintptr(cacheLine))
+	require.Less(t, attribute, uintptr(2*cacheLine))
+	var d Decoder
+	for i, r := range wiretest.Capture(t, "messages.pcap") {
+		var zero, reset Packet
+		for j := range unsafe.Sizeof(reset) {
+			*(*byte)(unsafe.Add(unsafe.Pointer(&reset), j)) = 1
+		}
+		reset.pkt.CM.Attribute = 0x10
+		reset.Reset()
+		d.Decode(&zero, r.Data, rocev2.DecodeOptions{})
+		table, same := New(Config{}), New(Config{})
+		table.Observe(&zero, 1, time.Unix(1e9, 0))
+		counts := d.Decode(&reset, r.Data, rocev2.DecodeOptions{})
+		same.Observe(&reset, 1, time.Unix(1e9, 0))
+		require.Equal(t, table.Snapshot(), same.Snapshot(), "frame %d, counts %v", i+1, counts)
+	}
+	var p Packet
+	require.True(t, d.Decode(&p, newWrite(t, 1, 30), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	p.Reset()
+	table := New(Config{})
+	table.Observe(&p, 1, time.Unix(1e9, 0))
+	require.Equal(t, Stats{Packets: 1, Others: 1}, table.Stats())
 }

@@ -46,23 +46,27 @@ type accountant struct {
 	drops *collector // of sFlow datagrams in the capture; nil without any
 }
 
-func (a *accountant) countPacket(p *flows.Packet, frame uint64, t time.Time) error {
-	if a.interval > 0 {
-		if err := a.advanceTo(t); err != nil {
-			return err
+// countPackets is a packetsFunc.
+func (a *accountant) countPackets(packets []flows.Packet, times []time.Time, frame uint64) error {
+	a.counted += len(packets)
+	for i := range packets {
+		t := times[i]
+		if a.interval > 0 {
+			if err := a.advanceTo(t); err != nil {
+				return err
+			}
+			a.last = t
 		}
-		a.last = t
+		if len(a.hosts) > 0 && !t.IsZero() {
+			if a.begin.IsZero() || t.Before(a.begin) {
+				a.begin = t
+			}
+			if t.After(a.end) {
+				a.end = t
+			}
+		}
+		a.table.Observe(&packets[i], frame+uint64(i), t)
 	}
-	if len(a.hosts) > 0 && !t.IsZero() {
-		if a.begin.IsZero() || t.Before(a.begin) {
-			a.begin = t
-		}
-		if t.After(a.end) {
-			a.end = t
-		}
-	}
-	a.counted++
-	a.table.Observe(p, frame, t)
 	return nil
 }
 

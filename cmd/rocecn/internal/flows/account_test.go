@@ -89,12 +89,12 @@ func TestIdle(t *testing.T) {
 	a.order, _ = orderOf("trouble")
 	require.NoError(t, a.advanceIdle(time.Hour), "before the first packet there is no time")
 	begin := time.Unix(1e9, 0)
-	require.NoError(t, a.countPacket(new(flows.Packet), 1, begin))
+	require.NoError(t, a.countPackets(make([]flows.Packet, 1), []time.Time{begin}, 1))
 	for i := range time.Duration(15) {
 		require.NoError(t, a.advanceIdle((i+1)*200*time.Millisecond))
 	}
 	require.Equal(t, begin.Add(3*time.Second), a.from)
-	require.NoError(t, a.countPacket(new(flows.Packet), 2, begin.Add(3100*time.Millisecond)))
+	require.NoError(t, a.countPackets(make([]flows.Packet, 1), []time.Time{begin.Add(3100 * time.Millisecond)}, 2))
 	require.Equal(t, begin.Add(3*time.Second), a.from)
 	require.Equal(t, begin.Add(3100*time.Millisecond), a.last)
 }
@@ -126,13 +126,13 @@ func TestIntervalIsWritten(t *testing.T) {
 	a.options = &options{form: "prometheus", interval: time.Second}
 	a.order, _ = orderOf("trouble")
 	begin := time.Unix(1e9, 0)
-	require.NoError(t, a.countPacket(new(flows.Packet), 1, begin))
+	require.NoError(t, a.countPackets(make([]flows.Packet, 1), []time.Time{begin}, 1))
 	require.NoError(t, a.advanceIdle(time.Second-1))
 	require.Empty(t, out.String())
 	require.NoError(t, a.advanceIdle(time.Second))
 	require.Contains(t, out.String(), "rocecn_evicted_flows_total 0\n")
 	broken := accountant{table: a.table, options: a.options, out: bufio.NewWriter(refusing{})}
-	require.NoError(t, broken.countPacket(new(flows.Packet), 1, begin))
+	require.NoError(t, broken.countPackets(make([]flows.Packet, 1), []time.Time{begin}, 1))
 	require.ErrorIs(t, broken.advanceIdle(time.Second), errEnough)
 }
 

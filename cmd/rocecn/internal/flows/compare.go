@@ -106,9 +106,11 @@ type point struct {
 // readPackets yields the packets of a capture.
 func (p *point) readPackets(ctx context.Context, name string, r reader) iter.Seq2[*flows.Packet, time.Time] {
 	return func(yield func(*flows.Packet, time.Time) bool) {
-		r.packet = func(packet *flows.Packet, _ uint64, t time.Time) error {
-			if !yield(packet, t) {
-				return errDone
+		r.packets = func(packets []flows.Packet, times []time.Time, _ uint64) error {
+			for i := range packets {
+				if !yield(&packets[i], times[i]) {
+					return errDone
+				}
 			}
 			return nil
 		}

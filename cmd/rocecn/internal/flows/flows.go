@@ -298,7 +298,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		a.line = cli.NewLiveProgress(stderr)
 	}
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
-		packet: a.countPacket, datagram: a.countDatagram, idle: a.advanceIdle,
+		packets: a.countPackets, datagram: a.countDatagram, idle: a.advanceIdle,
 		progress: func(octets, size int64) { a.line.Update(a.countLive(), octets, size) }}
 	var live *site
 	if o.address != "" {

@@ -26,12 +26,15 @@ type reader struct {
 
 	ended time.Time // the latest packet of the last file
 
-	packet   func(p *flows.Packet, frame uint64, t time.Time) error // function for each packet
-	datagram func(b []byte, from netip.Addr, t time.Time)           // function for each sFlow datagram, or nil
-	progress func(octets, size int64)                               // function for the octets read so far, or nil
-	idle     func(d time.Duration) error                            // function for a time without packets, or nil
-	asks     chan func()                                            // functions to call between batches
+	packets  packetsFunc
+	datagram func(b []byte, from netip.Addr, t time.Time) // function for each sFlow datagram, or nil
+	progress func(octets, size int64)                     // function for the octets read so far, or nil
+	idle     func(d time.Duration) error                  // function for a time without packets, or nil
+	asks     chan func()                                  // functions to call between batches
 }
+
+// A packetsFunc uses consecutive packets. The first one is this frame of all captures.
+type packetsFunc func(packets []flows.Packet, times []time.Time, frame uint64) error
 
 // droppedPackets returns the number of packets that the kernel dropped so far.
 func (r *reader) droppedPackets() uint64 { return r.dropped + r.present }
@@ -42,9 +45,10 @@ var errUnknownLink = errors.New("packets of a link type that is not supported ar
 // decoded is the result of decoding a batch.
 type decoded struct {
 	packets   []flows.Packet
-	datagrams []datagram // of sFlow
-	latest    time.Time  // of the packets
-	unknown   bool       // there are packets of a link type that is not supported
+	times     []time.Time // of the packets: their records are in the cache of the CPU that decoded them
+	datagrams []datagram  // of sFlow
+	latest    time.Time   // of the packets
+	unknown   bool        // there are packets of a link type that is not supported
 }
 
 // A datagram is an sFlow datagram. Its data is valid as long as its batch.
@@ -61,8 +65,10 @@ func (r *reader) readCapture(ctx context.Context, name string) error {
 		NewPreparer: func() func(*batches.Batch[decoded]) {
 			d := r.decoder
 			return func(b *batches.Batch[decoded]) {
-				if r.workers > 1 {
-					clear(b.Result.packets) // gets the memory from the cache of the CPU that used it
+				if r.workers > 1 { // another CPU may have used the packets
+					for i := range b.Result.packets {
+						b.Result.packets[i].Reset()
+					}
 				}
 				decodeBatch(b, &d, r.datagram != nil)
 			}
@@ -82,17 +88,17 @@ func (r *reader) useBatch(b *batches.Batch[decoded]) error {
 	if d.latest.After(r.ended) {
 		r.ended = d.latest
 	}
-	datagrams := d.datagrams
-	for i := range d.packets {
-		r.frames++
-		t := b.Records[i].Time
-		if err := r.packet(&d.packets[i], r.frames, t); err != nil {
+	next := 0
+	for i := range d.datagrams {
+		g := &d.datagrams[i]
+		if err := r.usePackets(d, next, g.record+1); err != nil {
 			return err
 		}
-		if len(datagrams) > 0 && datagrams[0].record == i {
-			r.datagram(datagrams[0].data, datagrams[0].from, t)
-			datagrams = datagrams[1:]
-		}
+		next = g.record + 1
+		r.datagram(g.data, g.from, d.times[g.record])
+	}
+	if err := r.usePackets(d, next, len(d.packets)); err != nil {
+		return err
 	}
 	if r.progress != nil {
 		r.progress(b.Octets, b.Input.Size)
@@ -102,16 +108,25 @@ func (r *reader) useBatch(b *batches.Batch[decoded]) error {
 	return nil
 }
 
+// usePackets passes on some of the packets of a batch.
+func (r *reader) usePackets(d *decoded, from, to int) error {
+	frame := r.frames + 1
+	r.frames += uint64(to - from)
+	return r.packets(d.packets[from:to], d.times[from:to], frame)
+}
+
 // decodeBatch decodes the packets of a batch, and finds datagrams of sFlow if samples is set.
 func decodeBatch(b *batches.Batch[decoded], d *flows.Decoder, samples bool) {
 	out := &b.Result
 	out.packets = slices.Grow(out.packets[:0], len(b.Records))[:len(b.Records)]
+	out.times = slices.Grow(out.times[:0], len(b.Records))[:len(b.Records)]
 	out.datagrams, out.unknown = out.datagrams[:0], false
 	var f rocev2.Frame
 	var o rocev2.DecodeOptions
 	var latest time.Time
 	for i := range b.Records {
 		r := &b.Records[i]
+		out.times[i] = r.Time
 		if r.Time.After(latest) {
 			latest = r.Time
 		}

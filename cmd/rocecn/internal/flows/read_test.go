@@ -22,8 +22,8 @@ type stopper struct{ packets int }
 
 var errEnough = errors.New("enough")
 
-func (s *stopper) packet(*flows.Packet, uint64, time.Time) error {
-	if s.packets--; s.packets < 0 {
+func (s *stopper) usePackets(packets []flows.Packet, _ []time.Time, _ uint64) error {
+	if s.packets -= len(packets); s.packets < 0 {
 		return errEnough
 	}
 	return nil
@@ -60,8 +60,8 @@ func TestStopped(t *testing.T) {
 					if input != "file" {
 						name = "-"
 					}
-					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{packets}).packet,
-						idle: sleepNothing}
+					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, idle: sleepNothing,
+						packets: (&stopper{packets}).usePackets}
 					require.ErrorIs(t, r.readCapture(t.Context(), name), errEnough)
 					in.Close()
 					<-written
@@ -79,7 +79,7 @@ func TestStopped(t *testing.T) {
 // A dawdler takes its time for some batches.
 type dawdler struct{ batches, idled int }
 
-func (d *dawdler) packet(*flows.Packet, uint64, time.Time) error { return nil }
+func (d *dawdler) usePackets([]flows.Packet, []time.Time, uint64) error { return nil }
 func (d *dawdler) progress(octets, size int64) {
 	if d.batches++; d.batches <= 5 {
 		time.Sleep(250 * time.Millisecond)
@@ -93,7 +93,7 @@ func TestFileIsNeverIdle(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	path := wiretest.File(t, "long.pcap", append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...))
 	var d dawdler
-	r := reader{workers: 2, packet: d.packet, progress: d.progress, idle: d.idle}
+	r := reader{workers: 2, packets: d.usePackets, progress: d.progress, idle: d.idle}
 	require.NoError(t, r.readCapture(t.Context(), path))
 	require.Greater(t, d.batches, 6)
 	require.Zero(t, d.idled)
@@ -108,7 +108,7 @@ func TestPipeIsIdle(t *testing.T) {
 	octets := wiretest.Must(os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap")))(t)
 	_, err = out.Write(octets[:10<<10])
 	require.NoError(t, err)
-	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{1 << 20}).packet,
+	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, packets: (&stopper{1 << 20}).usePackets,
 		idle: func(time.Duration) error { return errEnough }}
 	ended := make(chan error, 1)
 	go func() { ended <- r.readCapture(t.Context(), "-") }()

@@ -108,7 +108,7 @@ func (w *watch) run(ctx context.Context, o *options, stderr io.Writer) (status i
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	a := accountant{options: o, table: flows.New(o.table), show: w.showInterval}
-	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, packet: a.countPacket,
+	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, packets: a.countPackets,
 		datagram: a.countDatagram, idle: a.advanceIdle}
 	w.interval, w.reader, w.of = o.interval, &r, &a
 	if w.terminal = terminal.Open(o.inputs.Stdin, w.out); w.terminal != nil {

@@ -23,7 +23,7 @@ var errShorter = errors.New("the file became shorter while it was read, or its d
 // discardSize is the number of octets that are discarded together. The kernel maps aligned groups of pages, and
 // discardSize is a multiple of their size, so that reading the octets after the discarded ones does not map these
 // again.
-const discardSize = 1 << 20
+const discardSize = 4 << 20
 
 // cacheLine is the number of octets that a CPU reads together.
 const cacheLine = 64

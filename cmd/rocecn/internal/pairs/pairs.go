@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/batches"
@@ -84,6 +85,7 @@ type packet struct {
 	counts   bool // the packet belongs to a row: it is neither management nor a notification
 	datagram bool // seen.SrcQP is the sender
 	needs    int  // if the snapshot length was too short: length in octets that is sufficient, else 0
+	time     time.Time
 }
 
 // readCapture passes the packets of a file, or of an interface until ctx ends, to the table.
@@ -104,7 +106,7 @@ func (r *reader) useBatch(b *batches.Batch[[]packet]) error {
 		if p.needs > 0 {
 			r.cut, r.needed = r.cut+1, max(r.needed, p.needs)
 		}
-		r.table.observe(p, b.Records[i].Time)
+		r.table.observe(p, p.time)
 	}
 	r.dropped = b.Dropped
 	return nil
@@ -123,6 +125,7 @@ func (d *decoder) decodeBatch(b *batches.Batch[[]packet]) {
 	clear(b.Result)
 	for i := range b.Records {
 		record, p := &b.Records[i], &b.Result[i]
+		p.time = record.Time
 		if !record.Supported() {
 			continue
 		}
