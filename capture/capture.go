@@ -172,8 +172,8 @@ func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
 	return open(&window{src: r}, block)
 }
 
-// OpenBytes is like [Open], for a capture in memory, for example a mapped file. Nothing is copied: the Data of every
-// record is a part of b, unless b is compressed.
+// OpenBytes is like [Open], for a capture in memory, for example a mapped file. The Data of every record is a part of b,
+// unless b is compressed, and stays valid as long as b. The octets of b must not change while the Reader is used.
 func OpenBytes(b []byte) (Reader, error) { return open(&window{block: b, w: len(b), err: io.EOF}, nil) }
 
 // open returns the Reader of the capture in a window. If the capture is compressed, it is unpacked into another window.
@@ -221,7 +221,7 @@ type octets struct {
 // Compressed reports whether the capture is compressed.
 func (o *octets) Compressed() bool { return o.unpacked }
 
-// Position returns the number of octets read so far, of a compressed capture those of the unpacked data.
+// Position returns the number of octets read so far. In a compressed capture these are unpacked octets.
 func (o *octets) Position() int64 { return o.at }
 
 // begin returns the first n octets of the next record. It returns io.EOF only if

@@ -87,7 +87,7 @@ func (p *pcap) readHeader(r *Record, head []byte) (captured uint32) {
 	return captured
 }
 
-// AppendBuffered appends the packets that Next can return without reading, if their records begin before this position.
+// AppendBuffered appends the packets that Next can return without reading, if their records begin before position end.
 func (p *pcap) AppendBuffered(all []Record, end int64) ([]Record, error) {
 	for p.at < end {
 		n := len(all) // in place, as a copy of a new record would wait until its fields are written

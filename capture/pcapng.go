@@ -87,7 +87,7 @@ func (p *pcapng) Next(r *Record) error {
 	}
 }
 
-// AppendBuffered appends packets that Next can return without reading, if their blocks begin before this position: as
+// AppendBuffered appends packets that Next can return without reading, if their blocks begin before position end: as
 // long as the next block is that of a packet, and was read completely. After another block Next would go on to one that
 // may not be.
 func (p *pcapng) AppendBuffered(all []Record, end int64) ([]Record, error) {
@@ -290,7 +290,9 @@ func (p *pcapng) data(r *Record, captured uint32) (err error) {
 		return err
 	}
 	r.Data, err = p.readOctets(int(captured))
-	r.Data = bytes.Clone(r.Data)
+	if p.in.src != nil { // else the capture is in memory and stays there
+		r.Data = bytes.Clone(r.Data)
+	}
 	return err
 }
 

@@ -43,13 +43,15 @@ type Packet struct {
 	label   uint32               // flow label of that header; for an FCN the label in the message
 	pause   pause
 
-	_ [32]byte // so that each Packet of an array begins with a cache line, and other packets touch two of them
+	_ [32]byte // so that each Packet of an array begins with a cache line, and most packets use only the first two lines
 }
 
 // Reset sets p to a packet of other traffic. [Decoder.Decode] does not need it. A program that decodes into packets
 // that another CPU has read saves time if it resets all of them first: then the CPU does not wait for the memory of
 // each.
-func (p *Packet) Reset() { p.kind, p.pkt.CM.Attribute = otherTraffic, 0 }
+func (p *Packet) Reset() {
+	p.kind, p.snapLength, p.truncatedLen, p.unread, p.pkt.CM.Attribute = otherTraffic, 0, 0, 0, 0
+}
 
 // readLength returns the length of a READ, or unknownLength if it was truncated.
 func (p *Packet) readLength() uint32 {

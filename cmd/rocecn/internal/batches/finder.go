@@ -125,16 +125,26 @@ func (f *finder[T]) findBatch() *Batch[T] {
 
 // findPackets finds the packets of the next block of a file.
 func (f *finder[T]) findPackets() {
-	var end int64 = math.MaxInt64 // all packets that were read
-	if file := f.in.File(); file != nil {
-		end = f.in.Position() + blockSize
+	file := f.in.File()
+	if file == nil {
+		f.findBuffered(math.MaxInt64)
+	} else {
+		end := f.in.Position() + blockSize
 		file.Load(f.in.Position(), end)
+		for !f.ended && f.in.Position() < end { // no read makes others wait
+			f.findBuffered(end)
+		}
 	}
+	f.passBatch()
+}
+
+// findBuffered adds the next packet and those after it that can be found without reading from the file and begin before
+// position end.
+func (f *finder[T]) findBuffered(end int64) {
 	f.findPacket()
 	if b := f.batch; b != nil {
 		b.Records, b.err = f.in.AppendBuffered(b.Records, end)
 		f.ended = f.ended || b.err != nil
-		f.passBatch()
 	}
 }
 

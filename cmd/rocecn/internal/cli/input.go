@@ -72,8 +72,8 @@ type Input struct {
 
 	packets capture.Reader
 	live    *live.Source    // nil of a file
-	file    *mapped.File    // that packets are parts of, or nil
-	ctx     context.Context // ends the reading of file
+	file    *mapped.File    // mapped file that contains the packets, or nil
+	ctx     context.Context // ends the reading of a mapped file
 	closers []io.Closer     // standard input stays open
 
 	encapsulations *rocev2.Encapsulations // of the records
@@ -90,8 +90,9 @@ func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(oct
 }
 
 // Open is the function Open for one of the inputs. If block is not nil, a file that is named and not compressed is
-// mapped into memory where the system supports it. Neither block nor beforeRead is then called, and the caller must
-// read packets by the Guard of File. Otherwise block returns the memory to read into, as for [capture.OpenBlocks].
+// mapped into memory where the system supports it. Then neither block nor beforeRead is called, the caller must read
+// packets within File().Guard, and the file ends where it ends now. Otherwise block returns the memory to read into, as
+// for [capture.OpenBlocks].
 func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets int64) error,
 	block func() []byte) (*Input, error) {
 	if i.Live {
@@ -156,7 +157,7 @@ func (in *Input) mapFile(ctx context.Context, f *os.File) bool {
 	return true
 }
 
-// File returns the file that packets are parts of, or nil.
+// File returns the mapped file that contains the packets, or nil.
 func (in *Input) File() *mapped.File { return in.file }
 
 // Next is capture.Reader's.
@@ -171,8 +172,8 @@ func (in *Input) Next(r *capture.Record) error {
 	return err
 }
 
-// AppendBuffered appends the packets that Next can return without reading from the file and that begin before this
-// position. It is faster than Next for each of them.
+// AppendBuffered appends the packets that Next can return without reading from the file, if they begin before position
+// end. It is faster than Next for each of them.
 func (in *Input) AppendBuffered(all []capture.Record, end int64) ([]capture.Record, error) {
 	type buffered interface {
 		AppendBuffered(all []capture.Record, end int64) ([]capture.Record, error)
@@ -183,7 +184,7 @@ func (in *Input) AppendBuffered(all []capture.Record, end int64) ([]capture.Reco
 	return all, nil
 }
 
-// Position returns the number of octets of a mapped file that were read.
+// Position returns the number of octets read so far of a mapped file.
 func (in *Input) Position() int64 { return in.packets.(interface{ Position() int64 }).Position() }
 
 // Compressed reports whether the capture is compressed, so that reading it takes long.

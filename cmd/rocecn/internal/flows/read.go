@@ -33,7 +33,7 @@ type reader struct {
 	asks     chan func()                                  // functions to call between batches
 }
 
-// A packetsFunc uses consecutive packets. The first one is this frame of all captures.
+// A packetsFunc uses consecutive packets; frame is the number of the first one, counted over all captures.
 type packetsFunc func(packets []flows.Packet, times []time.Time, frame uint64) error
 
 // droppedPackets returns the number of packets that the kernel dropped so far.

@@ -1,11 +1,12 @@
 // Package mapped maps files into memory, where they are read without a copy.
 //
-// Reading a mapped file that another program truncates is a fault, which ends a Go program unless it expects it: see
-// [File.Guard].
+// Another program may change the file meanwhile. If it truncates the file, reading a missing octet is a fault, which ends
+// a Go program that does not expect it: see [File.Guard]. If it writes to the file, two reads of one octet may differ.
 package mapped
 
 import (
 	"errors"
+	"os"
 	"runtime/debug"
 	"unsafe"
 )
@@ -13,16 +14,20 @@ import (
 // A File is a file in memory. Its octets must not be written.
 type File struct {
 	Octets    []byte
-	discarded int  // octets at the beginning that were discarded
+	file      *os.File
+	discarded int  // number of discarded octets at the beginning
 	sum       byte // of octets that Load read, so that the compiler cannot omit reading them
 }
 
-// errShorter is the error of reading a mapped file where it has no octets any more.
+// errShorter is returned if a mapped file no longer has all its octets.
 var errShorter = errors.New("the file became shorter while it was read, or its disk failed")
 
-// discardSize is the number of octets that are discarded together. The kernel maps aligned groups of pages, and
-// discardSize is a multiple of their size, so that reading the octets after the discarded ones does not map these
-// again.
+// errUnsupported is the error of a system on which files are not mapped.
+var errUnsupported = errors.New("files are not mapped on this system")
+
+// discardSize is the number of octets that are discarded together. Each time, the other CPUs are interrupted. It is a
+// multiple of the groups of pages that the kernel maps together, so that reading the octets after the discarded ones
+// maps few of these again.
 const discardSize = 4 << 20
 
 // cacheLine is the number of octets that a CPU reads together.
@@ -33,13 +38,15 @@ const cacheLine = 64
 func (f *File) Load(from, to int64) {
 	size := int64(len(f.Octets))
 	octets := f.Octets[min(from, size):min(to, size)]
+	var sum byte
 	for i := 0; i < len(octets); i += cacheLine {
-		f.sum += octets[i]
+		sum += octets[i]
 	}
+	f.sum = sum
 }
 
-// Discard says that the first n octets are not read any more, so that they do not count as memory of this process. On a
-// nil File it does nothing.
+// Discard unmaps the first n octets, which are no longer needed, so that they do not count as memory of this process. On
+// a nil File it does nothing.
 func (f *File) Discard(n int) {
 	if f == nil {
 		return
@@ -50,8 +57,9 @@ func (f *File) Discard(n int) {
 	}
 }
 
-// Guard calls a function that reads octets of the file. It returns an error if the file has no octets any more where
-// the function read; the function has then not returned. On a nil File it only calls the function.
+// Guard calls a function that reads octets of the file. It returns an error if the file has become shorter: it stops the
+// function where that reads a missing octet. The function may also have read zeros, instead of missing octets in a page
+// of which others remain. On a nil File, Guard only calls the function.
 func (f *File) Guard(read func()) (err error) {
 	if f == nil {
 		read()
@@ -70,6 +78,9 @@ func (f *File) Guard(read func()) (err error) {
 		err = errShorter
 	}()
 	read()
+	if info, err := f.file.Stat(); err != nil || info.Size() < int64(len(f.Octets)) {
+		return errShorter
+	}
 	return nil
 }
 

@@ -47,16 +47,15 @@ func TestMap(t *testing.T) {
 	for _, row := range []struct{ from, to int64 }{{0, 1}, {1, 1 << 40}, {5, 5}, {1 << 40, 1 << 41}} {
 		m.Load(row.from, row.to)
 	}
-	require.Equal(t, 15<<10, resident(t, m))
 	m.Discard(discardSize - 1) // too few
-	require.Equal(t, 15<<10, resident(t, m))
+	require.Greater(t, resident(t, m), 7<<10)
 	m.Discard(10<<20 + 1) // twice as many as are discarded together, and some more
-	require.Equal(t, 7<<10, resident(t, m))
+	require.LessOrEqual(t, resident(t, m), 7<<10)
 	require.True(t, bytes.Equal(octets, m.Octets), "the kernel still has the octets")
 	m.Discard(5 << 20) // less than before
-	require.Equal(t, 15<<10, resident(t, m))
+	require.Greater(t, resident(t, m), 11<<10)
 	m.Discard(len(octets))
-	require.Equal(t, 11<<10, resident(t, m))
+	require.LessOrEqual(t, resident(t, m), 11<<10)
 }
 
 func TestMapErrors(t *testing.T) {
@@ -81,9 +80,13 @@ func TestTruncatedFile(t *testing.T) {
 	err := m.Guard(func() { count, returned = sum(), true })
 	require.ErrorIs(t, err, errShorter)
 	require.False(t, returned)
-	require.NoError(t, m.Guard(func() { count = bytes.Count(m.Octets[:2*os.Getpagesize()], []byte{7}) }))
+	err = m.Guard(func() { count = bytes.Count(m.Octets[:2*os.Getpagesize()], []byte{7}) })
+	require.ErrorIs(t, err, errShorter)
 	require.Equal(t, 2*os.Getpagesize()-1, count, "the rest of the page is 0")
 	require.ErrorIs(t, m.Guard(func() { m.Load(0, 1<<20) }), errShorter)
+	require.ErrorIs(t, m.Guard(func() {}), errShorter)
+	truncate(len(octets))
+	require.NoError(t, m.Guard(func() {}))
 }
 
 // Guard returns no error for other panics.
@@ -101,7 +104,7 @@ func TestOtherPanics(t *testing.T) {
 	require.ErrorIs(t, m.Guard(read), errShorter)
 }
 
-// A nil File is that of an input that is not mapped.
+// An input that is not mapped has a nil File.
 func TestNilFile(t *testing.T) {
 	var none *File
 	called := false

@@ -2,15 +2,10 @@
 
 package mapped
 
-import (
-	"errors"
-	"os"
-)
+import "os"
 
 // Map returns an error.
-func Map(*os.File, int64) (*File, error) {
-	return nil, errors.New("files are not mapped on this system")
-}
+func Map(*os.File, int64) (*File, error) { return nil, errUnsupported }
 
 // Close does nothing.
 func (f *File) Close() error { return nil }
