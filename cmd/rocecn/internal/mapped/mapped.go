@@ -1,7 +1,8 @@
 // Package mapped maps files into memory, where they are read without a copy.
 //
-// Another program may change the file meanwhile. If it truncates the file, reading a missing octet is a fault, which ends
-// a Go program that does not expect it: see [File.Guard]. If it writes to the file, two reads of one octet may differ.
+// Another program may change the file meanwhile. If it truncates the file, reading a missing octet is a fault, which
+// ends a Go program that does not expect it: see [File.Guard]. If it writes to the file, two reads of one octet may
+// differ.
 package mapped
 
 import (
@@ -45,8 +46,8 @@ func (f *File) Load(from, to int64) {
 	f.sum = sum
 }
 
-// Discard unmaps the first n octets, which are no longer needed, so that they do not count as memory of this process. On
-// a nil File it does nothing.
+// Discard unmaps the first n octets, which are no longer needed, so that they do not count as memory of this process.
+// On a nil File it does nothing.
 func (f *File) Discard(n int) {
 	if f == nil {
 		return
@@ -57,9 +58,9 @@ func (f *File) Discard(n int) {
 	}
 }
 
-// Guard calls a function that reads octets of the file. It returns an error if the file has become shorter: it stops the
-// function where that reads a missing octet. The function may also have read zeros, instead of missing octets in a page
-// of which others remain. On a nil File, Guard only calls the function.
+// Guard calls a function that reads octets of the file. It returns an error if the file has become shorter: it stops
+// the function where that reads a missing octet. The function may also have read zeros, instead of missing octets in a
+// page of which others remain. On a nil File, Guard only calls the function.
 func (f *File) Guard(read func()) (err error) {
 	if f == nil {
 		read()

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Map maps the first n octets of a file, which must remain open; n must not be 0. A system with addresses of 32 bits has
-// no space for it.
+// Map maps the first n octets of a file, which must remain open; n must not be 0. A system with addresses of 32 bits
+// has no space for it.
 func Map(f *os.File, n int64) (*File, error) {
 	if bits.UintSize < 64 {
 		return nil, errUnsupported
