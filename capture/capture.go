@@ -172,8 +172,8 @@ func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
 	return open(&window{src: r}, block)
 }
 
-// OpenBytes is like [Open], for a capture in memory, for example a mapped file. The Data of every record is a part of b,
-// unless b is compressed, and stays valid as long as b. The octets of b must not change while the Reader is used.
+// OpenBytes is like [Open], for a capture in memory, for example a mapped file. The Data of every record is a part of
+// b, unless b is compressed, and stays valid as long as b. The octets of b must not change while the Reader is used.
 func OpenBytes(b []byte) (Reader, error) { return open(&window{block: b, w: len(b), err: io.EOF}, nil) }
 
 // open returns the Reader of the capture in a window. If the capture is compressed, it is unpacked into another window.

@@ -383,7 +383,7 @@ func TestTruncatedMeanwhile(t *testing.T) {
 	}
 	for _, workers := range []int{1, 2, 8} {
 		for _, kept := range []int{0, 24, 4 << 20, 4<<20 + 1000, len(octets) - 2000, len(octets) - 1} {
-			for _, by := range []string{"finder", "preparer", "user"} { // the first that finds it truncated, with one worker
+			for _, by := range []string{"finder", "preparer", "user"} { // the first one that reads the truncated file
 				t.Run(fmt.Sprintf("%d workers, %d octets kept, %s", workers, kept, by), func(t *testing.T) {
 					path := wiretest.File(t, "capture", octets)
 					if !isMapped(t, path) {
