@@ -127,7 +127,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // golden compares text with a file in testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
-	file := "testdata/" + name
+	file := wiretest.OwnPath(t, name)
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}

@@ -1,0 +1,1 @@
+module github.com/rocecn/rocecn/filter/testdata
