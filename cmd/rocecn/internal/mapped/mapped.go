@@ -26,9 +26,7 @@ var errShorter = errors.New("the file became shorter while it was read, or its d
 // errUnsupported is the error of a system on which files are not mapped.
 var errUnsupported = errors.New("files are not mapped on this system")
 
-// discardSize is the number of octets that are discarded together. Each time, the other CPUs are interrupted. It is a
-// multiple of the groups of pages that the kernel maps together, so that reading the octets after the discarded ones
-// maps few of these again.
+// discardSize is the number of octets that are discarded together. Each time, the other CPUs are interrupted.
 const discardSize = 4 << 20
 
 // cacheLine is the number of octets that a CPU reads together.
@@ -53,7 +51,8 @@ func (f *File) Discard(n int) {
 		return
 	}
 	if n -= n % discardSize; n > f.discarded {
-		discard(f.Octets[f.discarded:n])
+		again := max(f.discarded-discardSize, 0) // the kernel also maps pages before the one that is read
+		discard(f.Octets[again:n])
 		f.discarded = n
 	}
 }
@@ -79,7 +78,7 @@ func (f *File) Guard(read func()) (err error) {
 		err = errShorter
 	}()
 	read()
-	if info, err := f.file.Stat(); err != nil || info.Size() < int64(len(f.Octets)) {
+	if f.isShorter() {
 		return errShorter
 	}
 	return nil

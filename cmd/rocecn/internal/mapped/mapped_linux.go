@@ -19,6 +19,12 @@ func Map(f *os.File, n int64) (*File, error) {
 	return &File{Octets: octets, file: f}, nil
 }
 
+// isShorter reports whether the file has become shorter. It does not allocate, as os.File.Stat would.
+func (f *File) isShorter() bool {
+	var info syscall.Stat_t
+	return syscall.Fstat(int(f.file.Fd()), &info) != nil || info.Size < int64(len(f.Octets))
+}
+
 // Close ends the mapping. The octets must not be read any more.
 func (f *File) Close() error { return os.NewSyscallError("munmap", syscall.Munmap(f.Octets)) }
 

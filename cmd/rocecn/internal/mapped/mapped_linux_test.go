@@ -74,6 +74,7 @@ func TestTruncatedFile(t *testing.T) {
 	sum := func() int { return bytes.Count(m.Octets, []byte{7}) }
 	count := 0
 	require.NoError(t, m.Guard(func() { count = sum() }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = m.Guard(func() { count = len(m.Octets) }) }))
 	require.Equal(t, len(octets), count)
 	truncate(2*os.Getpagesize() - 1)
 	returned := false

@@ -7,6 +7,8 @@ import "os"
 // Map returns an error.
 func Map(*os.File, int64) (*File, error) { return nil, errUnsupported }
 
+func (f *File) isShorter() bool { return false }
+
 // Close does nothing.
 func (f *File) Close() error { return nil }
 
