@@ -22,8 +22,11 @@ var positions = Experiment{
 		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
 		for _, way := range chooseSize(s, ways, ways[:3]) {
 			hops := []int{1, 3, 5}
-			if s == Full && way <= ms { // beyond it, a run takes ten times as long
+			switch {
+			case s == Full && way <= ms:
 				hops = []int{1, 2, 3, 4, 5}
+			case way > ms: // a run takes ten times as long
+				hops = []int{1, 5}
 			}
 			for _, hop := range hops {
 				c := Case{At: []Coordinate{length("one way", way), number("hop", float64(hop), "")}}
@@ -50,7 +53,7 @@ var positions = Experiment{
 			if s == Full && way >= 1000 && hasCoordinate("reaction", "ConnectX-like")(c) {
 				return false // its queue would grow to gigabytes
 			}
-			return way >= 100 && (way == 100 || hop == 1 || s == Full && way == 1000)
+			return way == 100 || way == 1000 && (hop == 1 || s == Full)
 		})
 	},
 	rows: func(r *Results) (rows []check.Row) {
