@@ -43,7 +43,7 @@ type Packet struct {
 	label   uint32               // flow label of that header; for an FCN the label in the message
 	pause   pause
 
-	_ [32]byte // makes the size a multiple of a cache line, of which most packets use only the first two
+	_ [32]byte // makes the size a multiple of 64; most packets use only the first two cache lines
 }
 
 // Reset sets p to a packet of other traffic. [Decoder.Decode] does not need it. A program that decodes into packets

@@ -49,7 +49,7 @@ var positions = Experiment{
 			}
 		}
 		return withReactions(cases, func(c *Case) bool {
-			way, hop := c.At[0].Value, c.At[1].Value // below 100 µs, all use the link; long runs have one hop
+			way, hop := c.At[0].Value, c.At[1].Value // over 10 µs all use the link; over 10 ms a run takes too long
 			if s == Full && way >= 1000 && hasCoordinate("reaction", "ConnectX-like")(c) {
 				return false // its queue would grow to gigabytes
 			}

@@ -34,7 +34,7 @@ var longHaul = Experiment{
 					t.Variants = []lab.Variant{lab.CNP, lab.FastCNP, lab.FCN, lab.PPFCAndCNP, lab.Oracle}
 					host := chooseSize(s, scenario.Rate(25e9), 10e9)
 					if way > 3*ms {
-						host = 10e9 // a run takes ten times as long: fewer events
+						host = 10e9 // slower hosts for fewer events, as a run takes ten times as long
 					}
 					t.Topology.Kind, t.Topology.Rate = "two-dc", host
 					t.Topology.Leaves, t.Topology.Spines, t.Topology.Hosts = 2, 2, chooseSize(s, 8, 4)

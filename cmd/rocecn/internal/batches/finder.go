@@ -110,7 +110,8 @@ type finder[T any] struct {
 func (f *finder[T]) findBatch() *Batch[T] {
 	for len(f.found) == 0 && !f.ended {
 		if err := f.in.File().Guard(f.findPackets); err != nil {
-			b := f.beginBatch() // with the packets found before the fault, not all of which are known to be right
+			f.found = nil       // batches that were passed may have wrong packets
+			b := f.beginBatch() // and so may this one
 			b.Records, b.err, f.ended = b.Records[:0], err, true
 			f.passBatch()
 		}

@@ -1,8 +1,8 @@
 // Package mapped maps files into memory, where they are read without a copy.
 //
 // Another program may change the file meanwhile. If it truncates the file, reading a missing octet is a fault, which
-// ends a Go program that does not expect it: see [File.Guard]. If it writes to the file, two reads of one octet may
-// differ.
+// ends a Go program that does not expect it: see [File.Guard]. If it overwrites the file, two reads of one octet may
+// differ, and a decoder that read a length twice would panic.
 package mapped
 
 import (
@@ -26,7 +26,8 @@ var errShorter = errors.New("the file became shorter while it was read, or its d
 // errUnsupported is the error of a system on which files are not mapped.
 var errUnsupported = errors.New("files are not mapped on this system")
 
-// discardSize is the number of octets that are discarded together. Each time, the other CPUs are interrupted.
+// discardSize is the number of octets that are discarded together. It is large, as the other CPUs are interrupted each
+// time.
 const discardSize = 4 << 20
 
 // cacheLine is the number of octets that a CPU reads together.
@@ -44,8 +45,8 @@ func (f *File) Load(from, to int64) {
 	f.sum = sum
 }
 
-// Discard unmaps the first n octets, which are no longer needed, so that they do not count as memory of this process.
-// On a nil File it does nothing.
+// Discard says that the first n octets are no longer needed. Those in whole parts of discardSize do not count as memory
+// of this process any more. On a nil File it does nothing.
 func (f *File) Discard(n int) {
 	if f == nil {
 		return
@@ -59,7 +60,8 @@ func (f *File) Discard(n int) {
 
 // Guard calls a function that reads octets of the file. It returns an error if the file has become shorter: it stops
 // the function where that reads a missing octet. The function may also have read zeros, instead of missing octets in a
-// page of which others remain. On a nil File, Guard only calls the function.
+// page of which others remain. Guard does not notice a file that became shorter and has its size again. On a nil File,
+// Guard only calls the function.
 func (f *File) Guard(read func()) (err error) {
 	if f == nil {
 		read()
@@ -78,10 +80,11 @@ func (f *File) Guard(read func()) (err error) {
 		err = errShorter
 	}()
 	read()
-	if f.isShorter() {
-		return errShorter
+	size, err := f.size()
+	if err == nil && size < int64(len(f.Octets)) {
+		err = errShorter
 	}
-	return nil
+	return err
 }
 
 // contains reports whether an address is that of an octet of the file.

@@ -19,10 +19,15 @@ func Map(f *os.File, n int64) (*File, error) {
 	return &File{Octets: octets, file: f}, nil
 }
 
-// isShorter reports whether the file has become shorter. It does not allocate, as os.File.Stat would.
-func (f *File) isShorter() bool {
+// size returns the size of the file. It does not allocate, as os.File.Stat would.
+func (f *File) size() (int64, error) {
 	var info syscall.Stat_t
-	return syscall.Fstat(int(f.file.Fd()), &info) != nil || info.Size < int64(len(f.Octets))
+	for {
+		err := syscall.Fstat(int(f.file.Fd()), &info)
+		if err != syscall.EINTR {
+			return info.Size, os.NewSyscallError("fstat", err)
+		}
+	}
 }
 
 // Close ends the mapping. The octets must not be read any more.

@@ -55,7 +55,7 @@ func TestMap(t *testing.T) {
 	m.Discard(5 << 20) // less than before
 	require.Greater(t, resident(t, m), 11<<10)
 	m.Discard(len(octets))
-	require.LessOrEqual(t, resident(t, m), 11<<10)
+	require.LessOrEqual(t, resident(t, m), 7<<10, "also of the part before, which was read again")
 }
 
 func TestMapErrors(t *testing.T) {
