@@ -106,7 +106,7 @@ func (r *reader) useBatch(b *batches.Batch[[]packet]) error {
 		if p.needs > 0 {
 			r.cut, r.needed = r.cut+1, max(r.needed, p.needs)
 		}
-		r.table.observe(p, p.time)
+		r.table.observe(p)
 	}
 	r.dropped = b.Dropped
 	return nil

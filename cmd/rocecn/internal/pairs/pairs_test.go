@@ -268,9 +268,9 @@ type script struct {
 
 // observePacket shows a packet to a table.
 func observePacket(t *table, p *rocev2.Packet, now time.Time) {
-	var seen packet
+	seen := packet{time: now}
 	seen.set(p)
-	t.observe(&seen, now)
+	t.observe(&seen)
 }
 
 func newScript() *script { return &script{newTable(0, maxRows), time.Unix(1000, 0)} }

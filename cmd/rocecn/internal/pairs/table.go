@@ -62,7 +62,8 @@ func newTable(seed uint64, rows int) *table {
 }
 
 // observe adds a packet.
-func (t *table) observe(p *packet, now time.Time) {
+func (t *table) observe(p *packet) {
+	now := p.time
 	if p.learn {
 		t.qps.Learn(&p.seen, now)
 		for k, entry := range t.qps.Learned() {
