@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -312,9 +313,7 @@ func TestBatchesHoldBlocks(t *testing.T) {
 		}
 	}
 	path := wiretest.File(t, "capture.gz", compress(t, file.Bytes())) // is not mapped
-	f := finder[int]{store: new(store[int])}
-	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
-	defer f.in.Close()
+	f := openFinder(t, path)
 	var all []*Batch[int] // none is used meanwhile
 	for b := f.findBatch(); b != nil; b = f.findBatch() {
 		all = append(all, b)
@@ -330,16 +329,32 @@ func TestBatchesHoldBlocks(t *testing.T) {
 	require.Equal(t, packets, n)
 }
 
+// openFinder returns a finder of the batches of a file.
+func openFinder(t *testing.T, path string) *finder[int] {
+	t.Helper()
+	f := &finder[int]{store: new(store[int])}
+	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
+	t.Cleanup(func() { require.NoError(t, f.in.Close()) })
+	return f
+}
+
+// openMapped is openFinder for a file that is mapped. The test is skipped on a system that does not map files.
+func openMapped(t *testing.T, path string) *finder[int] {
+	t.Helper()
+	if bits.UintSize < 64 || runtime.GOOS != "linux" {
+		t.Skip("files are only mapped on 64-bit Linux")
+	}
+	f := openFinder(t, path)
+	if f.in.File() == nil {
+		wiretest.Missing(t, "the file system of temporary files does not map them")
+	}
+	return f
+}
+
 // The packets of a mapped file are not copied. A batch has those that begin within the length of a block.
 func TestBatchesOfMappedFile(t *testing.T) {
 	octets := writeCapture(t, 900, "pcap")
-	path := wiretest.File(t, "capture", octets)
-	f := finder[int]{store: new(store[int])}
-	f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
-	defer f.in.Close()
-	if f.in.File() == nil {
-		t.Skip("files are not mapped on this system")
-	}
+	f := openMapped(t, wiretest.File(t, "capture", octets))
 	mapped := f.in.File().Octets
 	n, at := 0, 24
 	for b := f.findBatch(); b != nil; b = f.findBatch() {
@@ -365,14 +380,6 @@ func TestBatchesOfMappedFile(t *testing.T) {
 	require.Equal(t, len(octets), at)
 }
 
-// isMapped reports whether this system maps the file.
-func isMapped(t *testing.T, path string) bool {
-	in := wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, func(int64) error { return nil },
-		func() []byte { return make([]byte, blockSize) }))(t)
-	defer in.Close()
-	return in.File() != nil
-}
-
 // Reading a file that is truncated meanwhile ends with an error after correct packets, whichever function reads the
 // missing octets, and no goroutine is left.
 func TestTruncatedMeanwhile(t *testing.T) {
@@ -386,9 +393,7 @@ func TestTruncatedMeanwhile(t *testing.T) {
 			for _, by := range []string{"preparer", "user"} { // the first one that reads the truncated file
 				t.Run(fmt.Sprintf("%d workers, %d octets kept, %s", workers, kept, by), func(t *testing.T) {
 					path := wiretest.File(t, "capture", octets)
-					if !isMapped(t, path) {
-						t.Skip("files are not mapped on this system")
-					}
+					openMapped(t, path)
 					before := runtime.NumGoroutine()
 					used, sum := 0, 0
 					var truncated sync.Once
@@ -450,12 +455,7 @@ func TestFindInTruncatedFile(t *testing.T) {
 	for _, kept := range []int{0, 24, len(octets) / 2, len(octets) - 1} {
 		t.Run(fmt.Sprintf("%d octets kept", kept), func(t *testing.T) {
 			path := wiretest.File(t, "capture", octets)
-			f := finder[int]{store: new(store[int])}
-			f.in = wiretest.Must((&cli.Inputs{}).Open(t.Context(), path, f.beforeRead, f.nextBlock))(t)
-			defer f.in.Close()
-			if f.in.File() == nil {
-				t.Skip("files are not mapped on this system")
-			}
+			f := openMapped(t, path)
 			b := f.findBatch()
 			require.NoError(t, b.err)
 			require.NotEmpty(t, b.Records)
@@ -472,9 +472,7 @@ func TestFindInTruncatedFile(t *testing.T) {
 func TestBatchesOfOtherBlocks(t *testing.T) {
 	octets := writeCapture(t, 900, "pcapng, other blocks")
 	path := wiretest.File(t, "capture", octets)
-	if !isMapped(t, path) {
-		t.Skip("files are not mapped on this system")
-	}
+	openMapped(t, path)
 	batches := 0
 	r := Reader[int]{Inputs: &cli.Inputs{}, Workers: 1, NewPreparer: prepareNothing, Use: func(*Batch[int]) error {
 		batches++

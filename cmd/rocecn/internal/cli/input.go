@@ -114,9 +114,9 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			in.Size = info.Size()
 		}
-	}
-	if f, ok := octets.(*os.File); ok && block != nil && name != "-" && in.mapFile(ctx, f) {
-		return in, nil
+		if in.Size > 0 && block != nil && name != "-" && in.mapFile(ctx, f) {
+			return in, nil
+		}
 	}
 	if in.Size > 0 {
 		octets = &stopped{ctx, octets}
@@ -138,9 +138,6 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 
 // mapFile opens the capture in a file as a part of memory, and reports whether this is possible.
 func (in *Input) mapFile(ctx context.Context, f *os.File) bool {
-	if in.Size == 0 {
-		return false
-	}
 	file, err := mapped.Map(f, in.Size)
 	if err != nil {
 		return false
