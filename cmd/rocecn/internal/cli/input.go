@@ -136,7 +136,7 @@ func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets i
 	return in, nil
 }
 
-// mapFile opens the capture in a file as a part of memory, and reports whether this is possible.
+// mapFile opens the capture in a file, which is not empty, as a part of memory, and reports whether this is possible.
 func (in *Input) mapFile(ctx context.Context, f *os.File) bool {
 	file, err := mapped.Map(f, in.Size)
 	if err != nil {
